@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! On whose behalf a CPU runs: which system call, interrupt, softirq, thread.
+//!
+//! The plugin interface of QEMU 7.2 shows neither registers nor memory, so the
+//! context is followed from control flow: entry points of the kernel, returns
+//! from them, and the stacks that `__switch_to_asm` leaves and enters.
+
+use std::collections::HashMap;
+
+/// A context, as it stands in the recording.
+pub type Context = u16;
+
+pub const USER: Context = 0;
+pub const IRQ: Context = 1;
+pub const SOFTIRQ: Context = 2;
+pub const EXCEPTION: Context = 3;
+pub const NEW_TASK: Context = 4;
+pub const SYSCALL_UNKNOWN: Context = 5;
+/// `CHARGED + n`: inside the n-th function whose work the workload pays for.
+pub const CHARGED: Context = 0x80;
+/// `SYSCALL + n`: inside system call n.
+pub const SYSCALL: Context = 0x100;
+/// `TASK + n`: a thread that was not seen entering the kernel; n indexes stacks.
+pub const TASK: Context = 0x8000;
+
+/// True if work in this context belongs to the workload.
+pub fn is_foreground(context: Context) -> bool {
+    context < TASK && context != IRQ && context != SOFTIRQ
+}
+
+/// What one task was doing: where it entered the kernel, and what came on top.
+#[derive(Clone, Default)]
+struct Nest {
+    base: Context,
+    top: Vec<Context>,
+}
+
+impl Nest {
+    fn current(&self) -> Context {
+        *self.top.last().unwrap_or(&self.base)
+    }
+}
+
+/// Contexts of all tasks, by the base address of their kernel stack.
+#[derive(Default)]
+pub struct Tasks {
+    parked: HashMap<u64, Nest>,
+    index: HashMap<u64, u16>,
+    /// Stack bases, in order of their index in `TASK + n`.
+    pub stacks: Vec<u64>,
+}
+
+impl Tasks {
+    fn thread(&mut self, stack: u64) -> Context {
+        let stacks = &mut self.stacks;
+        let n = *self.index.entry(stack).or_insert_with(|| {
+            stacks.push(stack);
+            (stacks.len() - 1).min(0x7fff) as u16
+        });
+        TASK + n
+    }
+}
+
+/// The context that one CPU is in.
+pub struct Tracker {
+    nest: Nest,
+    stack: u64,
+    stack_mask: u64,
+}
+
+impl Tracker {
+    /// `stack_size`: bytes of a kernel stack, a power of two.
+    pub fn new(stack_size: u64) -> Self {
+        Tracker {
+            nest: Nest {
+                base: TASK,
+                top: Vec::new(),
+            },
+            stack: 0,
+            stack_mask: !(stack_size - 1),
+        }
+    }
+
+    pub fn current(&self) -> Context {
+        self.nest.current()
+    }
+
+    /// User code runs: whatever was thought to be going on in the kernel is over.
+    pub fn user(&mut self) {
+        self.nest.base = USER;
+        self.nest.top.clear();
+    }
+
+    pub fn syscall_entry(&mut self) {
+        self.nest.base = SYSCALL_UNKNOWN;
+        self.nest.top.clear();
+    }
+
+    /// The handler of system call `number` is entered. One handler may call
+    /// another, so only the first one names the context.
+    pub fn syscall(&mut self, number: u16) {
+        if self.nest.base == SYSCALL_UNKNOWN {
+            self.nest.base = SYSCALL + number.min(0x7eff);
+        }
+    }
+
+    pub fn irq(&mut self) {
+        self.nest.top.push(IRQ);
+    }
+
+    /// A fault belongs to what it interrupts; only one from user code is a
+    /// context of its own.
+    pub fn exception(&mut self) {
+        let inner = match self.current() {
+            USER => EXCEPTION,
+            other => other,
+        };
+        self.nest.top.push(inner);
+    }
+
+    pub fn exception_return(&mut self) {
+        self.nest.top.pop();
+    }
+
+    pub fn enter(&mut self, context: Context) {
+        self.nest.top.push(context);
+    }
+
+    /// Leaves the innermost `context`, and all that was entered above it.
+    pub fn leave(&mut self, context: Context) {
+        if let Some(at) = self.nest.top.iter().rposition(|c| *c == context) {
+            self.nest.top.truncate(at);
+        }
+    }
+
+    pub fn new_task(&mut self) {
+        self.nest.base = NEW_TASK;
+        self.nest.top.clear();
+    }
+
+    pub fn kernel_thread(&mut self, tasks: &mut Tasks) {
+        let stack = self.stack;
+        self.nest.base = tasks.thread(stack);
+        self.nest.top.clear();
+    }
+
+    /// `__switch_to_asm` touches `address` on the stack of the task it leaves.
+    pub fn switch_out(&mut self, tasks: &mut Tasks, address: u64) {
+        let stack = address & self.stack_mask;
+        if self.nest.base == TASK && self.stack == 0 {
+            self.nest.base = tasks.thread(stack);
+        }
+        self.stack = stack;
+        tasks.parked.insert(stack, self.nest.clone());
+    }
+
+    /// `__switch_to_asm` touches `address` on the stack of the task it enters.
+    pub fn switch_in(&mut self, tasks: &mut Tasks, address: u64) {
+        let stack = address & self.stack_mask;
+        if stack == self.stack {
+            return;
+        }
+        self.stack = stack;
+        self.nest = match tasks.parked.get(&stack) {
+            Some(nest) => nest.clone(),
+            None => Nest {
+                base: tasks.thread(stack),
+                top: Vec::new(),
+            },
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_call_is_named_by_its_first_handler() {
+        let mut t = Tracker::new(0x4000);
+        t.user();
+        t.syscall_entry();
+        assert_eq!(t.current(), SYSCALL_UNKNOWN);
+        t.syscall(62);
+        t.syscall(200);
+        assert_eq!(t.current(), SYSCALL + 62);
+    }
+
+    #[test]
+    fn an_interrupt_in_a_system_call_is_background_until_it_returns() {
+        let mut t = Tracker::new(0x4000);
+        t.user();
+        t.syscall_entry();
+        t.syscall(1);
+        t.irq();
+        assert!(!is_foreground(t.current()));
+        t.enter(SOFTIRQ);
+        t.exception(); // a fault in a softirq stays the softirq's
+        assert_eq!(t.current(), SOFTIRQ);
+        t.exception_return();
+        t.leave(SOFTIRQ);
+        t.exception_return();
+        assert_eq!(t.current(), SYSCALL + 1);
+    }
+
+    #[test]
+    fn a_fault_from_user_code_is_the_workloads() {
+        let mut t = Tracker::new(0x4000);
+        t.user();
+        t.exception();
+        assert_eq!(t.current(), EXCEPTION);
+        assert!(is_foreground(t.current()));
+    }
+
+    #[test]
+    fn a_switch_keeps_each_tasks_context() {
+        let mut tasks = Tasks::default();
+        let mut t = Tracker::new(0x4000);
+        t.user();
+        t.syscall_entry();
+        t.syscall(7);
+        t.switch_out(&mut tasks, 0xffffc900_0000_3f00);
+        t.switch_in(&mut tasks, 0xffffc900_0001_3f00); // never seen: a thread
+        assert!(!is_foreground(t.current()));
+        let thread = t.current();
+        t.enter(CHARGED);
+        t.switch_out(&mut tasks, 0xffffc900_0001_3e00);
+        t.switch_in(&mut tasks, 0xffffc900_0000_3f10);
+        assert_eq!(t.current(), SYSCALL + 7);
+        t.switch_out(&mut tasks, 0xffffc900_0000_3f00);
+        t.switch_in(&mut tasks, 0xffffc900_0001_3e00);
+        assert_eq!(t.current(), CHARGED);
+        t.leave(CHARGED);
+        assert_eq!(t.current(), thread);
+        assert_eq!(tasks.stacks[(thread - TASK) as usize], 0xffffc900_0001_0000);
+    }
+
+    #[test]
+    fn a_stack_used_again_does_not_inherit_the_dead_tasks_context() {
+        let mut tasks = Tasks::default();
+        let mut t = Tracker::new(0x4000);
+        t.user();
+        t.syscall_entry();
+        t.syscall(60);
+        t.switch_out(&mut tasks, 0x1_0000);
+        t.switch_in(&mut tasks, 0x2_0000);
+        t.switch_out(&mut tasks, 0x2_0000);
+        t.switch_in(&mut tasks, 0x1_0000);
+        t.new_task();
+        assert_eq!(t.current(), NEW_TASK);
+    }
+}

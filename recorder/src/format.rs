@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The recording as a file. `docs/recording.md` describes it; version 1.
+
+use crate::table::{AccessSlot, CpuTables, LineSlot, LINE_SHIFT};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+pub const MAGIC: &[u8; 8] = b"PWALLREC";
+pub const VERSION: u32 = 1;
+
+/// What is known of one CPU beside its tables.
+#[derive(Default, Clone)]
+pub struct CpuSummary {
+    pub windows: u32,
+    pub kernel_instructions: u64,
+    pub user_instructions: u64,
+    pub background_instructions: u64,
+    pub calls: Vec<u64>,
+}
+
+/// A finished recording.
+pub struct Recording<'a> {
+    pub visit_distance: u32,
+    pub sites: &'a [u64],
+    pub stacks: &'a [u64],
+    pub counts: usize,
+    pub cpus: Vec<(CpuSummary, &'a CpuTables)>,
+}
+
+const fn crc_table() -> [u32; 256] {
+    let mut table = [0u32; 256];
+    let mut n = 0;
+    while n < 256 {
+        let mut c = n as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            c = if c & 1 != 0 {
+                0xedb8_8320 ^ (c >> 1)
+            } else {
+                c >> 1
+            };
+            bit += 1;
+        }
+        table[n] = c;
+        n += 1;
+    }
+    table
+}
+
+static CRC_TABLE: [u32; 256] = crc_table();
+
+/// Writes through, and keeps the length and the CRC-32 (IEEE) of all it wrote.
+struct Checked<W: Write> {
+    inner: W,
+    crc: u32,
+    length: u64,
+}
+
+impl<W: Write> Checked<W> {
+    fn new(inner: W) -> Self {
+        Checked {
+            inner,
+            crc: !0,
+            length: 0,
+        }
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        for byte in bytes {
+            self.crc = CRC_TABLE[((self.crc ^ *byte as u32) & 0xff) as usize] ^ (self.crc >> 8);
+        }
+        self.length += bytes.len() as u64;
+        self.inner.write_all(bytes)
+    }
+
+    fn u32(&mut self, value: u32) -> io::Result<()> {
+        self.put(&value.to_le_bytes())
+    }
+
+    fn u64(&mut self, value: u64) -> io::Result<()> {
+        self.put(&value.to_le_bytes())
+    }
+}
+
+fn line_of(slot: &LineSlot) -> u64 {
+    slot.key >> 1
+}
+
+/// How many CPUs visited each line.
+fn visitors(cpus: &[(CpuSummary, &CpuTables)]) -> HashMap<u64, u32> {
+    let mut count: HashMap<u64, (u32, usize)> = HashMap::new();
+    for (cpu, (_, tables)) in cpus.iter().enumerate() {
+        for slot in tables.lines.iter() {
+            let entry = count.entry(line_of(slot)).or_insert((0, usize::MAX));
+            if entry.1 != cpu {
+                *entry = (entry.0 + 1, cpu);
+            }
+        }
+    }
+    count.into_iter().map(|(line, (n, _))| (line, n)).collect()
+}
+
+impl Recording<'_> {
+    /// Writes to `out`. Lines that a single CPU visited can't be transferred;
+    /// they are counted, not listed.
+    pub fn write(&self, out: impl Write) -> io::Result<()> {
+        let mut w = Checked::new(BufWriter::with_capacity(1 << 20, out));
+        w.put(MAGIC)?;
+        for value in [
+            VERSION,
+            self.cpus.len() as u32,
+            self.visit_distance,
+            self.sites.len() as u32,
+            self.stacks.len() as u32,
+            self.counts as u32,
+        ] {
+            w.u32(value)?;
+        }
+        for address in self.sites.iter().chain(self.stacks) {
+            w.u64(*address)?;
+        }
+        let visitors = visitors(&self.cpus);
+        let shared = |line: u64| visitors.get(&line).map_or(false, |n| *n > 1);
+        for (summary, tables) in &self.cpus {
+            let mut lines: Vec<&LineSlot> =
+                tables.lines.iter().filter(|s| shared(line_of(s))).collect();
+            let private = tables.lines.iter().count() - lines.len();
+            lines.sort_unstable_by_key(|s| s.key);
+            let mut accesses: Vec<&AccessSlot> = tables
+                .accesses
+                .iter()
+                .filter(|s| {
+                    shared(s.address >> LINE_SHIFT)
+                        || shared((s.address + s.size as u64 - 1) >> LINE_SHIFT)
+                })
+                .collect();
+            accesses.sort_unstable_by_key(|s| {
+                (
+                    s.address,
+                    self.sites[s.site as usize],
+                    s.context,
+                    s.size,
+                    s.flags,
+                )
+            });
+            w.u32(summary.windows)?;
+            w.u32(lines.len() as u32)?;
+            w.u32(accesses.len() as u32)?;
+            w.u32(private as u32)?;
+            for value in [
+                summary.kernel_instructions,
+                summary.user_instructions,
+                summary.background_instructions,
+                tables.foreground_accesses,
+                tables.background_accesses,
+            ] {
+                w.u64(value)?;
+            }
+            for n in 0..self.counts {
+                w.u64(summary.calls.get(n).copied().unwrap_or(0))?;
+            }
+            for s in lines {
+                w.u64(s.key)?;
+                w.u32(s.read_visits)?;
+                w.u32(s.write_visits)?;
+            }
+            for s in accesses {
+                w.u64(s.address)?;
+                w.u32(s.site)?;
+                w.put(&s.context.to_le_bytes())?;
+                w.put(&[s.size, s.flags])?;
+                w.u32(s.reads)?;
+                w.u32(s.writes)?;
+            }
+        }
+        let length = w.length;
+        w.u64(length)?;
+        let crc = !w.crc;
+        w.inner.write_all(&crc.to_le_bytes())?;
+        w.inner.flush()
+    }
+
+    /// Writes beside `path` and renames, so that no half-written file bears the name.
+    pub fn save(&self, path: &Path) -> io::Result<()> {
+        let part = path.with_extension("part");
+        let file = File::create(&part)?;
+        self.write(&file)?;
+        file.sync_all()?;
+        std::fs::rename(&part, path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Access;
+
+    #[test]
+    fn lists_shared_lines_and_counts_private_ones() {
+        let mut a = CpuTables::new(4);
+        let mut b = CpuTables::new(4);
+        for (tables, own) in [(&mut a, 0x9000u64), (&mut b, 0xa000)] {
+            for address in [0x1000, own] {
+                tables.record(Access {
+                    address,
+                    size: 8,
+                    store: true,
+                    atomic: true,
+                    site: 0,
+                    context: 0x100,
+                    foreground: true,
+                });
+            }
+        }
+        let recording = Recording {
+            visit_distance: 4,
+            sites: &[0xffff_ffff_8100_0000],
+            stacks: &[],
+            counts: 0,
+            cpus: vec![(CpuSummary::default(), &a), (CpuSummary::default(), &b)],
+        };
+        let mut out = Vec::new();
+        recording.write(&mut out).unwrap();
+        // header, one site, and per CPU: a header, one line, one access; trailer
+        assert_eq!(out.len(), 8 + 24 + 8 + 2 * (16 + 40 + 16 + 24) + 12);
+        assert_eq!(&out[..8], MAGIC);
+        let length = u64::from_le_bytes(out[out.len() - 12..out.len() - 4].try_into().unwrap());
+        assert_eq!(length as usize, out.len() - 12);
+    }
+
+    #[test]
+    fn the_checksum_is_the_usual_crc32() {
+        let mut w = Checked::new(Vec::new());
+        w.put(b"123456789").unwrap();
+        assert_eq!(!w.crc, 0xcbf4_3926);
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error() {
+        let recording = Recording {
+            visit_distance: 4,
+            sites: &[],
+            stacks: &[],
+            counts: 0,
+            cpus: vec![],
+        };
+        let full = File::create("/dev/full").unwrap();
+        assert!(recording.write(&full).is_err());
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The addresses at which the recorder has to look up: `hooks=FILE`.
+//!
+//! One line per hook: `ROLE START END [NUMBER]`, addresses in hex, END
+//! exclusive. `stack SIZE` gives the size of a kernel stack, in hex.
+
+/// What it means to execute there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// `__switch_to_asm`
+    Switch,
+    /// Entry of the SYSCALL instruction.
+    SyscallEntry,
+    /// Handler of a system call by number.
+    Syscall(u16),
+    /// Entry of a device or timer interrupt.
+    Irq,
+    /// Entry of an exception.
+    Exception,
+    /// The function that runs softirqs.
+    Softirq,
+    /// First code of a new task.
+    Fork,
+    /// First code of a new kernel thread.
+    Thread,
+    /// A function whose work the workload pays for, wherever it runs.
+    Charge(u16),
+    /// A function whose calls are counted.
+    Count(u16),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hook {
+    pub start: u64,
+    pub end: u64,
+    pub role: Role,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Hooks {
+    sorted: Vec<Hook>,
+    pub stack_size: u64,
+    pub counts: usize,
+}
+
+impl Hooks {
+    /// Reads the file's text; the error names the line.
+    pub fn parse(text: &str) -> Result<Hooks, String> {
+        let mut hooks = Hooks {
+            stack_size: 0x4000,
+            ..Hooks::default()
+        };
+        for (index, line) in text.lines().enumerate() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            if words.is_empty() || words[0].starts_with('#') {
+                continue;
+            }
+            hooks
+                .add(&words)
+                .map_err(|why| format!("hooks line {}: {}", index + 1, why))?;
+        }
+        hooks.sorted.sort_by_key(|h| (h.start, h.end));
+        Ok(hooks)
+    }
+
+    fn add(&mut self, words: &[&str]) -> Result<(), String> {
+        let hex = |at: usize| -> Result<u64, String> {
+            let word = words.get(at).ok_or("a word is missing")?;
+            u64::from_str_radix(word, 16).map_err(|_| format!("'{}' is not hex", word))
+        };
+        let number = || -> Result<u16, String> {
+            let word = words.get(3).ok_or("the number is missing")?;
+            word.parse()
+                .map_err(|_| format!("'{}' is not a number", word))
+        };
+        if words[0] == "stack" {
+            let size = hex(1)?;
+            if !size.is_power_of_two() || size < 0x1000 {
+                return Err(format!("{:#x} is no stack size", size));
+            }
+            self.stack_size = size;
+            return Ok(());
+        }
+        let role = match words[0] {
+            "switch" => Role::Switch,
+            "syscall_entry" => Role::SyscallEntry,
+            "syscall" => Role::Syscall(number()?),
+            "irq" => Role::Irq,
+            "exception" => Role::Exception,
+            "softirq" => Role::Softirq,
+            "fork" => Role::Fork,
+            "thread" => Role::Thread,
+            "charge" => Role::Charge(number()?),
+            "count" => Role::Count(number()?),
+            other => return Err(format!("unknown role '{}'", other)),
+        };
+        let (start, end) = (hex(1)?, hex(2)?);
+        if start >= end {
+            return Err("the end is not behind the start".into());
+        }
+        if let Role::Count(n) = role {
+            self.counts = self.counts.max(n as usize + 1);
+        }
+        self.sorted.push(Hook { start, end, role });
+        Ok(())
+    }
+
+    /// Hooks whose function contains `address`. Functions don't nest, but two
+    /// hooks may name the same one.
+    pub fn containing(&self, address: u64) -> impl Iterator<Item = &Hook> {
+        let upto = self.sorted.partition_point(|h| h.start <= address);
+        self.sorted[..upto]
+            .iter()
+            .rev()
+            .take(8)
+            .filter(move |h| address < h.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_all_hooks_of_a_function() {
+        let hooks = Hooks::parse(
+            "# made for a test\nstack 8000\ncount 1000 1100 0\ncharge 1000 1100 0\nirq 2000 2010\n",
+        )
+        .unwrap();
+        assert_eq!(hooks.stack_size, 0x8000);
+        assert_eq!(hooks.counts, 1);
+        assert_eq!(hooks.containing(0x1080).count(), 2);
+        assert_eq!(hooks.containing(0x1100).count(), 0);
+        assert_eq!(hooks.containing(0x2000).next().unwrap().role, Role::Irq);
+        assert_eq!(hooks.containing(0).count(), 0);
+    }
+
+    #[test]
+    fn says_which_line_is_wrong() {
+        for bad in [
+            "irq 10",
+            "irq zz 20",
+            "irq 20 20",
+            "syscall 10 20",
+            "what 1 2",
+            "stack 1001",
+            "count 1 2 x",
+        ] {
+            let error = Hooks::parse(&format!("\n{}\n", bad)).unwrap_err();
+            assert!(error.starts_with("hooks line 2: "), "{}", error);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What little of x86-64 instruction encoding the recorder has to know.
+
+/// Start of a window: `xchg %bx,%bx`.
+pub const MARK_START: [u8; 3] = [0x66, 0x87, 0xdb];
+/// End of a window: `xchg %cx,%cx`.
+pub const MARK_STOP: [u8; 3] = [0x66, 0x87, 0xc9];
+
+fn is_legacy_prefix(byte: u8) -> bool {
+    matches!(
+        byte,
+        0xf0 | 0xf2 | 0xf3 | 0x2e | 0x36 | 0x3e | 0x26 | 0x64 | 0x65 | 0x66 | 0x67
+    )
+}
+
+/// True for a LOCKed instruction and for XCHG with memory, which locks by itself.
+pub fn is_atomic(bytes: &[u8]) -> bool {
+    let prefixes = bytes.iter().take_while(|b| is_legacy_prefix(**b)).count();
+    if bytes[..prefixes].contains(&0xf0) {
+        return true;
+    }
+    let mut rest = &bytes[prefixes..];
+    if let [rex, tail @ ..] = rest {
+        if (0x40..=0x4f).contains(rex) {
+            rest = tail;
+        }
+    }
+    matches!(rest, [0x86 | 0x87, modrm, ..] if *modrm < 0xc0)
+}
+
+/// IRET in any operand size, and SYSRET: the ways back out of the kernel.
+pub fn is_exception_return(bytes: &[u8]) -> bool {
+    matches!(bytes, [0xcf] | [0x48, 0xcf] | [0x48, 0x0f, 0x07])
+}
+
+/// True if the instruction leaves the function `[start, end)`: a return, or a
+/// direct jump out of it (tail call, or the return thunk that mitigations use).
+pub fn leaves(bytes: &[u8], address: u64, start: u64, end: u64) -> bool {
+    let next = address.wrapping_add(bytes.len() as u64);
+    let target = match bytes {
+        [0xc3, ..] | [0xc2, ..] | [0xf3, 0xc3, ..] => return true,
+        [0xe9, a, b, c, d] | [0x2e, 0xe9, a, b, c, d] => {
+            i32::from_le_bytes([*a, *b, *c, *d]) as i64
+        }
+        [0xeb, a] => *a as i8 as i64,
+        _ => return false,
+    };
+    let target = next.wrapping_add(target as u64);
+    !(start..end).contains(&target)
+}
+
+/// POP of a general register, `Some(true)`; PUSH, `Some(false)`.
+pub fn is_pop(bytes: &[u8]) -> Option<bool> {
+    match bytes {
+        [0x58..=0x5f] | [0x41, 0x58..=0x5f] => Some(true),
+        [0x50..=0x57] | [0x41, 0x50..=0x57] => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn atomics_are_lock_prefix_and_xchg_with_memory() {
+        assert!(is_atomic(&[0xf0, 0x48, 0xff, 0x07])); // lock incq (%rdi)
+        assert!(is_atomic(&[0x48, 0x87, 0x07])); // xchg %rax,(%rdi)
+        assert!(is_atomic(&[0x65, 0x48, 0x87, 0x07])); // with a segment
+        assert!(!is_atomic(&[0x66, 0x87, 0xdb])); // xchg %bx,%bx
+        assert!(!is_atomic(&[0x48, 0xff, 0x07])); // incq (%rdi)
+        assert!(!is_atomic(&[]));
+        assert!(!is_atomic(&[0xf3]));
+    }
+
+    #[test]
+    fn leaving_is_a_return_or_a_jump_outside() {
+        assert!(leaves(&[0xc3], 0x1000, 0x0f00, 0x1100));
+        assert!(leaves(&[0xe9, 0, 0x10, 0, 0], 0x1000, 0x0f00, 0x1100));
+        assert!(!leaves(&[0xe9, 0x10, 0, 0, 0], 0x1000, 0x0f00, 0x1100));
+        assert!(!leaves(&[0xeb, 0xf0], 0x1000, 0x0f00, 0x1100)); // backwards, inside
+        assert!(leaves(&[0xeb, 0x80], 0x1000, 0x0ff0, 0x1100)); // backwards, outside
+        assert!(!leaves(&[0x90], 0x1000, 0x0f00, 0x1100));
+    }
+
+    #[test]
+    fn exception_returns() {
+        assert!(is_exception_return(&[0x48, 0xcf]));
+        assert!(is_exception_return(&[0x48, 0x0f, 0x07]));
+        assert!(!is_exception_return(&[0xc3]));
+    }
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Partywall's recorder: a QEMU TCG plugin.
+//!
+//! Until a program in the guest executes the start marker, the plugin only
+//! looks for it in user code while that is translated. Then it has all code
+//! translated anew with instrumentation, and records until as many stop
+//! markers were executed as windows are expected.
+
+pub mod context;
+pub mod format;
+pub mod hooks;
+pub mod insn;
+pub mod table;
+
+#[cfg(not(test))]
+mod abi;
+#[cfg(not(test))]
+mod plugin;

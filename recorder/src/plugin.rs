@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The callbacks that QEMU makes, and the state behind them.
+//!
+//! Guests are recorded with `thread=single`: one host thread runs all vCPUs,
+//! translation included, so the state needs no lock and takes none.
+
+use crate::abi::{self, Insn, MemInfo, PluginId, Tb};
+use crate::context::{self, is_foreground, Tasks, Tracker};
+use crate::format::{CpuSummary, Recording};
+use crate::hooks::{Hooks, Role};
+use crate::insn;
+use crate::table::{Access, CpuTables};
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::os::raw::{c_char, c_int, c_uint, c_void};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const fn parse_abi(text: &str) -> c_int {
+    let bytes = text.as_bytes();
+    let mut value = 0;
+    let mut at = 0;
+    while at < bytes.len() {
+        value = value * 10 + (bytes[at] - b'0') as c_int;
+        at += 1;
+    }
+    value
+}
+
+#[no_mangle]
+pub static qemu_plugin_version: c_int = parse_abi(env!("PARTYWALL_PLUGIN_ABI"));
+
+/// Exit status of QEMU when the recorder gives up; its reason is on stderr.
+const EXIT_RECORDER: c_int = 71;
+const KERNEL_BIT: u64 = 1 << 63;
+
+/// One instrumented instruction. Interned, so that retranslation costs nothing.
+struct Site {
+    index: u32,
+    atomic: bool,
+}
+
+struct Cpu {
+    tables: CpuTables,
+    tracker: Tracker,
+    summary: CpuSummary,
+    context: u16,
+    foreground: bool,
+    /// Between this CPU's start and stop markers.
+    open: bool,
+}
+
+impl Cpu {
+    /// Foreground work is recorded in this CPU's own window; what the kernel
+    /// does by itself, and charged work, as long as any window is open.
+    fn records(&self) -> bool {
+        self.open
+            || !self.foreground
+            || (context::CHARGED..context::SYSCALL).contains(&self.context)
+    }
+
+    fn refresh(&mut self) {
+        self.context = self.tracker.current();
+        self.foreground = is_foreground(self.context);
+    }
+}
+
+struct State {
+    id: PluginId,
+    out: PathBuf,
+    windows: u32,
+    visit_distance: u64,
+    memory_limit: usize,
+    record: bool,
+    hooks: Hooks,
+    tasks: Tasks,
+    cpus: Vec<Cpu>,
+    sites: Vec<u64>,
+    interned: HashMap<(u64, bool), &'static Site>,
+    active: bool,
+    opened: u32,
+    closed: u32,
+    blocks_until_check: u32,
+}
+
+static mut STATE: *mut State = std::ptr::null_mut();
+
+fn state() -> &'static mut State {
+    // SAFETY: set once by install, before any callback; one thread makes them all.
+    unsafe { &mut *STATE }
+}
+
+fn give_up(why: &str) -> ! {
+    eprintln!("partywall recorder: {}", why);
+    // SAFETY: plain process exit; QEMU's own exit handlers could wait for us.
+    unsafe { abi::_exit(EXIT_RECORDER) }
+}
+
+impl State {
+    fn cpu(&mut self, index: c_uint) -> &mut Cpu {
+        while self.cpus.len() <= index as usize {
+            self.cpus.push(Cpu {
+                tables: CpuTables::new(self.visit_distance),
+                tracker: Tracker::new(self.hooks.stack_size),
+                summary: CpuSummary {
+                    calls: vec![0; self.hooks.counts],
+                    ..CpuSummary::default()
+                },
+                context: context::TASK,
+                foreground: false,
+                open: false,
+            });
+        }
+        &mut self.cpus[index as usize]
+    }
+
+    fn site(&mut self, address: u64, atomic: bool) -> &'static Site {
+        let sites = &mut self.sites;
+        self.interned.entry((address, atomic)).or_insert_with(|| {
+            sites.push(address);
+            Box::leak(Box::new(Site {
+                index: (sites.len() - 1) as u32,
+                atomic,
+            }))
+        })
+    }
+
+    fn finish(&mut self) -> ! {
+        if self.record {
+            let recording = Recording {
+                visit_distance: self.visit_distance as u32,
+                sites: &self.sites,
+                stacks: &self.tasks.stacks,
+                counts: self.hooks.counts,
+                cpus: self
+                    .cpus
+                    .iter()
+                    .map(|c| (c.summary.clone(), &c.tables))
+                    .collect(),
+            };
+            if let Err(why) = recording.save(&self.out) {
+                give_up(&format!("cannot write {}: {}", self.out.display(), why));
+            }
+        } else if let Err(why) = std::fs::write(&self.out, b"") {
+            give_up(&format!("cannot write {}: {}", self.out.display(), why));
+        }
+        // The guest must stay as it is while its memory is read. Whoever
+        // started QEMU ends it.
+        loop {
+            std::thread::sleep(Duration::from_secs(60));
+        }
+    }
+
+    fn check_memory(&mut self) {
+        let held: usize = self.cpus.iter().map(|c| c.tables.bytes()).sum();
+        if held > self.memory_limit {
+            give_up(&format!(
+                "tables full: {} MiB held, {} allowed; use a shorter window or fewer containers",
+                held >> 20,
+                self.memory_limit >> 20
+            ));
+        }
+    }
+}
+
+extern "C" fn on_start(cpu: c_uint, _: *mut c_void) {
+    let s = state();
+    let c = s.cpu(cpu);
+    if c.open {
+        return;
+    }
+    c.open = true;
+    c.summary.windows += 1;
+    c.tracker.user();
+    c.refresh();
+    s.opened += 1;
+    if !s.active {
+        s.active = true;
+        if s.record {
+            // SAFETY: the identity QEMU gave us; the callback is a plain function.
+            unsafe { abi::qemu_plugin_reset(s.id, on_reset) };
+        }
+    }
+}
+
+extern "C" fn on_stop(cpu: c_uint, _: *mut c_void) {
+    let s = state();
+    let c = s.cpu(cpu);
+    if !c.open {
+        return;
+    }
+    c.open = false;
+    s.closed += 1;
+    if s.closed >= s.windows {
+        s.finish();
+    }
+}
+
+extern "C" fn on_reset(id: PluginId) {
+    // SAFETY: as in install.
+    unsafe { abi::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate) };
+}
+
+extern "C" fn on_user_block(cpu: c_uint, data: *mut c_void) {
+    let c = state().cpu(cpu);
+    c.tracker.user();
+    c.refresh();
+    if c.open {
+        c.summary.user_instructions += data as u64;
+    }
+}
+
+extern "C" fn on_kernel_block(cpu: c_uint, data: *mut c_void) {
+    let s = state();
+    s.blocks_until_check -= 1;
+    if s.blocks_until_check == 0 {
+        s.blocks_until_check = 1 << 20;
+        s.check_memory();
+    }
+    let c = s.cpu(cpu);
+    if c.records() {
+        if c.foreground {
+            c.summary.kernel_instructions += data as u64;
+        } else {
+            c.summary.background_instructions += data as u64;
+        }
+    }
+}
+
+extern "C" fn on_memory(cpu: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
+    if address & KERNEL_BIT == 0 {
+        return;
+    }
+    // SAFETY: data is an interned Site, which is never freed.
+    let site = unsafe { &*(data as *const Site) };
+    let c = state().cpu(cpu);
+    if !c.records() {
+        return;
+    }
+    // SAFETY: plain decoders of the word QEMU passed.
+    let (shift, store) = unsafe {
+        (
+            abi::qemu_plugin_mem_size_shift(info),
+            abi::qemu_plugin_mem_is_store(info),
+        )
+    };
+    c.tables.record(Access {
+        address,
+        size: 1 << shift,
+        store,
+        atomic: site.atomic,
+        site: site.index,
+        context: c.context,
+        foreground: c.foreground,
+    });
+}
+
+macro_rules! context_callbacks {
+    ($($name:ident => |$tracker:ident, $tasks:ident, $n:ident| $body:expr;)*) => {$(
+        extern "C" fn $name(cpu: c_uint, data: *mut c_void) {
+            let s = state();
+            s.cpu(cpu);
+            let c = &mut s.cpus[cpu as usize];
+            let ($tracker, $tasks, $n) = (&mut c.tracker, &mut s.tasks, data as usize as u16);
+            let _ = (&$tasks, $n);
+            $body;
+            c.refresh();
+        }
+    )*};
+}
+
+context_callbacks! {
+    on_syscall_entry => |t, tasks, n| t.syscall_entry();
+    on_syscall => |t, tasks, n| t.syscall(n);
+    on_irq => |t, tasks, n| t.irq();
+    on_exception => |t, tasks, n| t.exception();
+    on_exception_return => |t, tasks, n| t.exception_return();
+    on_softirq => |t, tasks, n| t.enter(context::SOFTIRQ);
+    on_softirq_end => |t, tasks, n| t.leave(context::SOFTIRQ);
+    on_new_task => |t, tasks, n| t.new_task();
+    on_thread => |t, tasks, n| t.kernel_thread(tasks);
+    on_charge => |t, tasks, n| t.enter(context::CHARGED + n);
+    on_charge_end => |t, tasks, n| t.leave(context::CHARGED + n);
+}
+
+extern "C" fn on_count(cpu: c_uint, data: *mut c_void) {
+    let c = state().cpu(cpu);
+    if c.foreground && c.records() {
+        c.summary.calls[data as usize] += 1;
+    }
+}
+
+extern "C" fn on_switch_push(cpu: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
+    let s = state();
+    s.cpu(cpu);
+    s.cpus[cpu as usize]
+        .tracker
+        .switch_out(&mut s.tasks, address);
+}
+
+extern "C" fn on_switch_pop(cpu: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
+    let s = state();
+    s.cpu(cpu);
+    let c = &mut s.cpus[cpu as usize];
+    c.tracker.switch_in(&mut s.tasks, address);
+    c.refresh();
+}
+
+fn on_exec(insn: *mut Insn, callback: abi::ExecCb, number: usize) {
+    // SAFETY: insn belongs to the running translation.
+    unsafe {
+        abi::qemu_plugin_register_vcpu_insn_exec_cb(
+            insn,
+            callback,
+            abi::CB_NO_REGS,
+            number as *mut c_void,
+        )
+    };
+}
+
+/// Registers what a hooked function needs at the instruction `bytes`.
+fn hook(s: &State, insn: *mut Insn, address: u64, bytes: &[u8]) {
+    for h in s.hooks.containing(address) {
+        let enters = address == h.start;
+        let leaves = || insn::leaves(bytes, address, h.start, h.end);
+        match h.role {
+            Role::Switch => {
+                let callback = match insn::is_pop(bytes) {
+                    Some(true) => on_switch_pop as abi::MemCb,
+                    Some(false) => on_switch_push as abi::MemCb,
+                    None => continue,
+                };
+                // SAFETY: insn belongs to the running translation.
+                unsafe {
+                    abi::qemu_plugin_register_vcpu_mem_cb(
+                        insn,
+                        callback,
+                        abi::CB_NO_REGS,
+                        abi::MEM_RW,
+                        std::ptr::null_mut(),
+                    )
+                };
+            }
+            Role::SyscallEntry if enters => on_exec(insn, on_syscall_entry, 0),
+            Role::Syscall(n) if enters => on_exec(insn, on_syscall, n as usize),
+            Role::Irq if enters => on_exec(insn, on_irq, 0),
+            Role::Exception if enters => on_exec(insn, on_exception, 0),
+            Role::Softirq if enters => on_exec(insn, on_softirq, 0),
+            Role::Softirq if leaves() => on_exec(insn, on_softirq_end, 0),
+            Role::Fork if enters => on_exec(insn, on_new_task, 0),
+            Role::Thread if enters => on_exec(insn, on_thread, 0),
+            Role::Charge(n) if enters => on_exec(insn, on_charge, n as usize),
+            Role::Charge(n) if leaves() => on_exec(insn, on_charge_end, n as usize),
+            Role::Count(n) if enters => on_exec(insn, on_count, n as usize),
+            _ => {}
+        }
+    }
+}
+
+/// Hooks the markers in a block of user code.
+fn mark(insn: *mut Insn, bytes: &[u8]) {
+    if bytes == insn::MARK_START {
+        on_exec(insn, on_start, 0);
+    } else if bytes == insn::MARK_STOP {
+        on_exec(insn, on_stop, 0);
+    }
+}
+
+extern "C" fn on_translate(_: PluginId, tb: *mut Tb) {
+    let s = state();
+    let mut buffer = [0u8; 16];
+    // SAFETY: tb is the block being translated, for the length of this call.
+    unsafe {
+        let count = abi::qemu_plugin_tb_n_insns(tb);
+        let first = abi::qemu_plugin_insn_vaddr(abi::qemu_plugin_tb_get_insn(tb, 0));
+        let kernel = first & KERNEL_BIT != 0;
+        let instrument = s.active && s.record;
+        if kernel && !instrument {
+            return;
+        }
+        if instrument {
+            let callback = if kernel {
+                on_kernel_block
+            } else {
+                on_user_block
+            };
+            abi::qemu_plugin_register_vcpu_tb_exec_cb(
+                tb,
+                callback,
+                abi::CB_NO_REGS,
+                count as *mut c_void,
+            );
+        }
+        for n in 0..count {
+            let insn = abi::qemu_plugin_tb_get_insn(tb, n);
+            let bytes = abi::insn_bytes(insn, &mut buffer);
+            if !kernel {
+                mark(insn, bytes);
+                continue;
+            }
+            let address = abi::qemu_plugin_insn_vaddr(insn);
+            let site = s.site(address, insn::is_atomic(bytes));
+            hook(s, insn, address, bytes);
+            abi::qemu_plugin_register_vcpu_mem_cb(
+                insn,
+                on_memory,
+                abi::CB_NO_REGS,
+                abi::MEM_RW,
+                site as *const Site as *mut c_void,
+            );
+            if insn::is_exception_return(bytes) {
+                on_exec(insn, on_exception_return, 0);
+            }
+        }
+    }
+}
+
+fn parse_arguments(arguments: &[String]) -> Result<State, String> {
+    let mut s = State {
+        id: 0,
+        out: PathBuf::new(),
+        windows: 0,
+        visit_distance: 8,
+        memory_limit: 4096 << 20,
+        record: true,
+        hooks: Hooks::default(),
+        tasks: Tasks::default(),
+        cpus: Vec::new(),
+        sites: Vec::new(),
+        interned: HashMap::new(),
+        active: false,
+        opened: 0,
+        closed: 0,
+        blocks_until_check: 1 << 20,
+    };
+    for argument in arguments {
+        let (key, value) = argument
+            .split_once('=')
+            .ok_or_else(|| format!("argument '{}' has no value", argument))?;
+        let number = || {
+            value
+                .parse::<u64>()
+                .map_err(|_| format!("{}: '{}' is not a number", key, value))
+        };
+        match key {
+            "out" => s.out = value.into(),
+            "windows" => s.windows = number()? as u32,
+            "visit" => s.visit_distance = number()?,
+            "memory" => s.memory_limit = (number()? as usize) << 20,
+            "record" => s.record = number()? != 0,
+            "hooks" => {
+                let text = std::fs::read_to_string(value)
+                    .map_err(|why| format!("cannot read {}: {}", value, why))?;
+                s.hooks = Hooks::parse(&text)?;
+            }
+            _ => return Err(format!("unknown argument '{}'", key)),
+        }
+    }
+    if s.out.as_os_str().is_empty() || s.windows == 0 {
+        return Err("out=FILE and windows=N are needed".into());
+    }
+    Ok(s)
+}
+
+/// Entry point for QEMU. `info` (architecture, vCPUs) is not needed.
+///
+/// # Safety
+/// `argv` holds `argc` C strings, as QEMU passes them.
+#[no_mangle]
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: PluginId,
+    _info: *const c_void,
+    argc: c_int,
+    argv: *const *const c_char,
+) -> c_int {
+    let arguments: Vec<String> = (0..argc as usize)
+        .map(|n| CStr::from_ptr(*argv.add(n)).to_string_lossy().into_owned())
+        .collect();
+    match parse_arguments(&arguments) {
+        Ok(mut s) => {
+            s.id = id;
+            STATE = Box::into_raw(Box::new(s));
+            abi::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
+            0
+        }
+        Err(why) => {
+            eprintln!("partywall recorder: {}", why);
+            if let Ok(line) = CString::new(why) {
+                abi::qemu_plugin_outs(line.as_ptr());
+            }
+            -1
+        }
+    }
+}

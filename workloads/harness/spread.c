@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "spread.h"
+
+void fail(const char *what)
+{
+	dprintf(STDERR_FILENO, "partywall: workload: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static const char *text(const char *name)
+{
+	const char *value = getenv(name);
+
+	if (!value) {
+		errno = EINVAL;
+		fail(name);
+	}
+	return value;
+}
+
+static unsigned long number(const char *name)
+{
+	char *end;
+	const char *value = text(name);
+	unsigned long n;
+
+	errno = 0;
+	n = strtoul(value, &end, 10);
+	if (errno || *end || end == value) {
+		errno = EINVAL;
+		fail(name);
+	}
+	return n;
+}
+
+void plan_read(struct plan *plan)
+{
+	plan->first_cpu = number("PW_CPU");
+	plan->cpus = number("PW_CPUS");
+	plan->procs = number("PW_PROCS");
+	plan->warmup = number("PW_WARMUP");
+	plan->window = number("PW_WINDOW");
+	plan->barrier = text("PW_BARRIER");
+	plan->run.variant = text("PW_VARIANT");
+}
+
+static void pin(unsigned int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		fail("sched_setaffinity");
+}
+
+void spread(struct plan *plan, char **argv)
+{
+	const char *slot = getenv("PW_SLOT");
+	unsigned int n;
+	int status;
+
+	plan->run.siblings = plan->cpus;
+	if (slot) {
+		plan->run.slot = number("PW_SLOT");
+		plan->run.index = plan->first_cpu + plan->run.slot;
+		pin(plan->run.index);
+		return;
+	}
+	for (n = 0; n < plan->cpus; n++) {
+		pid_t pid = fork();
+
+		if (pid < 0)
+			fail("fork");
+		if (!pid) {
+			char value[16];
+
+			snprintf(value, sizeof(value), "%u", n);
+			setenv("PW_SLOT", value, 1);
+			execv("/proc/self/exe", argv);
+			fail("execv of itself");
+		}
+	}
+	/* All wait at the end of their window: the first to exit has failed. */
+	while (wait(&status) < 0 && errno == EINTR)
+		;
+	if (WIFSIGNALED(status))
+		dprintf(STDERR_FILENO, "partywall: workload: killed by signal %d\n",
+			WTERMSIG(status));
+	else
+		dprintf(STDERR_FILENO, "partywall: workload: exit status %d before the window's end\n",
+			WEXITSTATUS(status));
+	exit(1);
+}

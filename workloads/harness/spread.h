@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SPREAD_H
+#define SPREAD_H
+
+#include "harness.h"
+
+/* What every program in a container is told, by environment variables. */
+struct plan {
+	unsigned int first_cpu;	/* PW_CPU: the container's first CPU */
+	unsigned int cpus;	/* PW_CPUS: how many it has */
+	unsigned int procs;	/* PW_PROCS: processes in all containers */
+	unsigned long warmup;	/* PW_WARMUP: operations before the window */
+	unsigned long window;	/* PW_WINDOW: operations in it */
+	const char *barrier;	/* PW_BARRIER: file of the barrier */
+	struct run run;		/* PW_VARIANT */
+};
+
+/* Reads the plan; ends the process with a message if something is missing. */
+void plan_read(struct plan *plan);
+
+/*
+ * Returns in one process for each CPU of the container, pinned to it and
+ * executed anew so that it shares no memory with its siblings; the process
+ * that called it waits for them and never returns.
+ */
+void spread(struct plan *plan, char **argv);
+
+#endif

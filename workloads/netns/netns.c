@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static int limit_fd;
+
+/*
+ * A network namespace dies long after it was left, in a kernel thread.  Its
+ * user namespace's count of them goes down last, so a limit on that count is
+ * how a process learns that all have died.
+ */
+static void set_limit(unsigned int limit)
+{
+	char text[16];
+	int length = snprintf(text, sizeof(text), "%u", limit);
+
+	if (pwrite(limit_fd, text, length, 0) != length)
+		fail("write of max_net_namespaces");
+}
+
+static void prepare(const struct run *run)
+{
+	(void)run;
+	limit_fd = open("/proc/sys/user/max_net_namespaces", O_RDWR | O_CLOEXEC);
+	if (limit_fd < 0)
+		fail("open of max_net_namespaces");
+}
+
+static void operation(const struct run *run, unsigned long n)
+{
+	const struct timespec pause = { .tv_nsec = 1000 * 1000 };
+
+	(void)run;
+	(void)n;
+	/* Refused while the limit is down: a sibling waits in last(). */
+	while (unshare(CLONE_NEWNET)) {
+		if (errno != ENOSPC)
+			fail("unshare(CLONE_NEWNET)");
+		nanosleep(&pause, NULL);
+	}
+}
+
+/*
+ * Succeeds once nothing is left but the container's own namespace and one for
+ * each of its processes: all that were dropped before are dead by then.
+ */
+static void last(const struct run *run, unsigned long n)
+{
+	set_limit(run->siblings + 2);
+	operation(run, n);
+	set_limit(1 << 20);
+}
+
+const struct workload workload = {
+	.prepare = prepare,
+	.operation = operation,
+	.last = last,
+};
