@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <signal.h>
+#include <stddef.h>
 
 #include "harness.h"
 

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Boots one kernel in QEMU, runs one workload in N containers, holds the guest still.
+
+After the window the guest stays as it is, stopped inside the recorder, so that
+its memory can be read; leaving the context manager ends it.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from partywall import image
+from partywall.errors import EnvironmentProblem
+from partywall.image import Topology
+from partywall.qemu import Qemu
+
+CPU_MODEL = "max,-rdrand,-rdseed"
+ICOUNT_SHIFT = 1
+MAX_CPUS = 240
+VISIT_DISTANCE = 8
+
+# What makes two runs the same: no random addresses, no clock of the host's.
+# slab_nomerge keeps types of objects apart, so that a cache has one name;
+# lpj spares each CPU a calibration against the timer (TCG's TSC runs at 1 GHz).
+COMMAND_LINE = (
+    "console=ttyS0 quiet panic=-1 nokaslr norandmaps slab_nomerge nowatchdog "
+    "tsc=reliable no_timer_check cpu_init_udelay=0 lpj=4000000"
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to boot and how. ``timeout`` in seconds, for boot and window each."""
+
+    qemu: Qemu
+    kernel_image: Path
+    initramfs: tuple[bytes, ...]
+    topology: Topology
+    plugin: Path | None
+    hooks: str = ""
+    record: bool = True
+    timeout: float = 300.0
+    visit_distance: int = VISIT_DISTANCE
+    memory_limit: int = 6144
+    extra_command_line: str = ""
+    accel: str = "tcg"
+
+
+def expected_seconds(topology: Topology) -> float:
+    """Roughly how long a guest takes from start to the end of a short window."""
+    return 6.0 + 0.8 * topology.total
+
+
+class Guest:
+    """A guest from its start to its end; use it as a context manager."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.directory = Path(tempfile.mkdtemp(prefix="partywall-"))
+        self.recording = self.directory / "recording"
+        self.times = self.directory / "recording.times"
+        self.qmp = self.directory / "qmp"
+        self._serial = self.directory / "console"
+        self._stderr = self.directory / "stderr"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Guest:
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the guest and removes its files. May be called twice."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    @property
+    def console(self) -> str:
+        """All that the guest has printed."""
+        try:
+            return self._serial.read_bytes().decode(errors="replace").replace("\r", "")
+        except FileNotFoundError:
+            return ""
+
+    def said(self, word: str) -> str | None:
+        """The rest of the guest's first line ``PARTYWALL word …``, if it said that."""
+        found = re.search(rf"^PARTYWALL {word} ?(.*)$", self.console, re.MULTILINE)
+        return found[1] if found else None
+
+    def command(self) -> list[str]:
+        """The QEMU command line."""
+        s = self.settings
+        cpus = s.topology.total
+        if s.accel == "tcg":
+            accel = ["-accel", "tcg,thread=single"]
+            accel += ["-icount", f"shift={ICOUNT_SHIFT},sleep=off,align=off", "-cpu", CPU_MODEL]
+        else:
+            accel = ["-accel", s.accel, "-cpu", "host"]
+        words = [
+            *("setpriv", "--pdeathsig", "KILL", str(s.qemu.program)),
+            *accel,
+            *("-smp", str(cpus), "-m", str(768 + 32 * cpus)),
+            *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
+            *("-seed", "1", "-rtc", "base=2026-01-01T00:00:00,clock=vm"),
+            *("-kernel", str(s.kernel_image), "-initrd", str(self.directory / "initramfs")),
+            *("-append", f"{COMMAND_LINE} {s.extra_command_line}".strip()),
+            *("-serial", f"file:{self._serial}", "-device", "vmcoreinfo"),
+            *("-qmp", f"unix:{self.qmp},server=on,wait=off"),
+        ]
+        if s.plugin is not None:
+            hooks = self.directory / "hooks"
+            words += [
+                "-plugin",
+                f"{s.plugin},out={self.recording},windows={cpus},hooks={hooks},"
+                f"visit={s.visit_distance},memory={s.memory_limit},record={int(s.record)}",
+            ]
+        return words
+
+    def _start(self) -> None:
+        try:
+            (self.directory / "hooks").write_text(self.settings.hooks)
+            with (self.directory / "initramfs").open("wb") as out:
+                for part in self.settings.initramfs:
+                    out.write(part)
+            with self._stderr.open("wb") as stderr:
+                self._process = subprocess.Popen(
+                    self.command(),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=stderr,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise EnvironmentProblem(
+                f"starting the guest in {self.directory}: {error.strerror}",
+                "free space there, or set TMPDIR to a larger place",
+            ) from error
+
+    def wait(self, tick: Callable[[], None] = lambda: None) -> Path:
+        """Waits for the window's end; returns the recording.
+
+        Raises EnvironmentProblem that tells what the guest died of, or that
+        nothing came within ``timeout`` seconds.
+        """
+        return self._until(self.recording.exists, tick) or self.recording
+
+    def wait_for(self, word: str) -> None:
+        """Waits until the guest says ``PARTYWALL word``."""
+        self._until(lambda: self.said(word) is not None, lambda: None)
+
+    def _until(self, condition: Callable[[], bool], tick: Callable[[], None]) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + self.settings.timeout
+        while not condition():
+            if self._process.poll() is not None:
+                if condition():
+                    return
+                raise self._failure()
+            if time.monotonic() > deadline:
+                last = next(iter(reversed(self.console.strip().splitlines())), "nothing")
+                raise EnvironmentProblem(
+                    f"the guest did not finish its windows in {self.settings.timeout:.0f} s; "
+                    f"its last line: {last[:160]}",
+                    "the workload may hang; allow more with --timeout",
+                )
+            tick()
+            time.sleep(0.02)
+
+    def _failure(self) -> EnvironmentProblem:
+        """What the ended guest died of, in one line."""
+        console = self.console
+        stderr = self._stderr.read_text(errors="replace").strip()
+        recorder = re.search(r"^partywall recorder: (.*)$", stderr, re.MULTILINE)
+        if recorder:
+            return EnvironmentProblem(f"the recorder gave up: {recorder[1]}")
+        panic = re.search(r"Kernel panic - not syncing: (.*)$", console, re.MULTILINE)
+        if panic:
+            return EnvironmentProblem(f"the guest's kernel panicked: {panic[1]}")
+        workload = re.search(r"^partywall: workload: (.*)$", console, re.MULTILINE)
+        if workload:
+            return EnvironmentProblem(f"the workload failed: {workload[1]}")
+        said = self.said("failed")
+        if said:
+            before = [
+                line
+                for line in console.splitlines()
+                if line and not line.startswith(("PARTYWALL", "[", "note"))
+            ]
+            detail = f" ({before[-1][:160]})" if before else ""
+            return EnvironmentProblem(f"the guest failed: {said}{detail}")
+        if stderr:
+            return EnvironmentProblem(f"QEMU ended: {stderr.splitlines()[-1][:200]}")
+        last = next(iter(reversed(console.strip().splitlines())), "nothing")
+        return EnvironmentProblem(f"QEMU ended early; the guest's last line: {last[:160]}")
+
+
+def initramfs(base: bytes, job: bytes) -> tuple[tuple[bytes, ...], str]:
+    """Both archives as the guest gets them, and their hash."""
+    return (base, job), image.digest((base, job))

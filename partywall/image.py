@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The guest's initramfs: busybox, crun, workloads and the modules a kernel needs.
+
+Two archives are loaded one behind the other: the base, which is the same for
+every run on a kernel, and the job, which says what this run's containers are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from partywall import cache, oci
+from partywall.cpio import Archive
+from partywall.errors import EnvironmentProblem
+from partywall.kernels import Kernel, module_closure
+from partywall.progress import Progress
+from partywall.workloads import DIRECTORY, Workload
+
+GUEST_FILES = Path(__file__).resolve().parent / "guestfiles"
+PROGRAM_DIR = "/usr/lib/partywall"
+SHARED_DIR = "/usr/share/partywall"
+MODULES = ("brd", "overlay", "qemu_fw_cfg")
+COMPILER = ("gcc", "-std=gnu11", "-O2", "-static", "-Wall", "-Wextra", "-Werror")
+
+
+@dataclass(frozen=True)
+class Topology:
+    """``containers`` containers of ``cpus`` CPUs each, CPU i*cpus first for the i-th."""
+
+    containers: int
+    cpus: int
+
+    @property
+    def total(self) -> int:
+        """vCPUs of the guest; each belongs to one container."""
+        return self.containers * self.cpus
+
+
+def _tool(name: str) -> Path:
+    path = shutil.which(name, path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+    if path is None:
+        raise EnvironmentProblem(f"{name} is not installed", "run make setup")
+    return Path(path)
+
+
+def _libraries(program: Path) -> list[Path]:
+    """Shared objects that a dynamic program loads, its interpreter included."""
+    done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
+    return sorted({Path(path) for path in re.findall(r"(/\S+) \(0x", done.stdout)})
+
+
+def _add_program(archive: Archive, program: Path, at: str) -> None:
+    archive.file(at, program.read_bytes(), 0o755)
+    for library in _libraries(program):
+        archive.file(str(library), library.read_bytes(), 0o755)
+
+
+def build_workload(source: Path, progress: Progress) -> Path:
+    """The static program of one workload, compiled if its sources changed.
+
+    ``source`` is the workload's folder, or the harness's for the launcher.
+    """
+    harness = DIRECTORY / "harness"
+    own = harness / "launch.c" if source == harness else source / f"{source.name}.c"
+    common = [harness / f"{name}.c" for name in ("spread", "barrier")]
+    if source != harness:
+        common.insert(0, harness / "main.c")
+    sources = [*common, own]
+    digest = hashlib.sha256(" ".join(COMPILER).encode())
+    for path in sorted({*sources, *harness.glob("*.h")}):
+        digest.update(path.read_bytes())
+
+    def fill(directory: Path) -> None:
+        command = [*COMPILER, f"-I{harness}", "-o", str(directory / "program"), *map(str, sources)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except FileNotFoundError as error:
+            raise EnvironmentProblem("gcc is not installed", "run make setup") from error
+        if done.returncode:
+            first = next((line for line in done.stderr.splitlines() if "error" in line), "")
+            raise EnvironmentProblem(f"compiling {own.name} failed: {first}")
+
+    return cache.entry("workload", digest.hexdigest(), fill, progress) / "program"
+
+
+def apparmor_policy() -> bytes:
+    """Our profile, compiled for loading; the guest's kernel takes it as it is."""
+    command = [str(_tool("apparmor_parser")), "-Q", "-K", "-S", "-I", "/etc/apparmor.d"]
+    command += ["--base", "/etc/apparmor.d", str(GUEST_FILES / "apparmor.profile")]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode or not done.stdout:
+        why = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise EnvironmentProblem(f"apparmor_parser failed: {''.join(why)}")
+    return done.stdout
+
+
+def _layer(archive: Archive, programs: dict[str, bytes]) -> None:
+    """The one image that all containers are made from: their lower layer."""
+    for path in ("dev", "etc", "proc", "run/partywall", "sys", "usr/lib", "var"):
+        archive.directory(f"layer/{path}")
+    # The target of a bind mount has to be a file, as its source is.
+    del archive.entries["layer/run/partywall"]
+    archive.file("layer/run/partywall", b"")
+    archive.directory("layer/tmp", 0o1777)
+    archive.file("layer/etc/hostname", b"container\n")
+    archive.file(f"layer{SHARED_DIR}/file", b"A file that all containers share.\n" * 16)
+    for number in range(3):
+        archive.file(f"layer{SHARED_DIR}/other-{number}", b"another\n")
+    for name, data in programs.items():
+        archive.file(f"layer{PROGRAM_DIR}/{name}", data, 0o755)
+
+
+def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
+    """The archive that depends on the kernel and the program, not on the topology."""
+    archive = Archive()
+    for path in ("bin", "sbin", "dev", "proc", "sys", "etc", "lib", "lib64", "usr", "job"):
+        archive.directory(path)
+    archive.file("init", (GUEST_FILES / "init").read_bytes(), 0o755)
+    archive.file("bin/busybox", _tool("busybox").read_bytes(), 0o755)
+    archive.symlink("bin/sh", "busybox")
+    _add_program(archive, _tool("crun"), "bin/crun")
+    _add_program(archive, _tool("mke2fs"), "sbin/mke2fs")
+    for order, module in enumerate(
+        module_closure(kernel, [*MODULES, *workload.modules]), start=10
+    ):
+        name = module.name.split(".ko", 1)[0]
+        archive.file(f"modules/{order}-{name}.ko", module.read_bytes())
+    if workload.command:
+        launcher = build_workload(DIRECTORY / "harness", progress)
+        programs = {
+            "launch": launcher.read_bytes(),
+            workload.name: Path(workload.command[0]).read_bytes(),
+        }
+    else:
+        assert workload.source is not None
+        programs = {workload.name: build_workload(workload.source, progress).read_bytes()}
+    _layer(archive, programs)
+    return archive.pack()
+
+
+def job(workload: Workload, topology: Topology, *, confined: bool) -> bytes:
+    """The archive that tells the guest which containers to make."""
+    archive = Archive()
+    syscalls = oci.syscall_names() if confined else []
+    if workload.command:
+        arguments = [f"{PROGRAM_DIR}/launch", f"{PROGRAM_DIR}/{workload.name}"]
+        arguments += workload.command[1:]
+    else:
+        arguments = [f"{PROGRAM_DIR}/{workload.name}"]
+    apparmor = confined and workload.apparmor == "docker"
+    for number in range(topology.containers):
+        first = number * topology.cpus
+        environment = {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "PW_BARRIER": "/run/partywall",
+            "PW_CPU": str(first),
+            "PW_CPUS": str(topology.cpus),
+            "PW_MARKED": str(int(workload.marked)),
+            "PW_PROCS": str(topology.total),
+            "PW_VARIANT": workload.variant,
+            "PW_WARMUP": str(workload.warmup),
+            "PW_WINDOW": str(workload.window),
+        }
+        config = oci.config(
+            number=number,
+            cpus=range(first, first + topology.cpus),
+            arguments=arguments,
+            environment=environment,
+            capabilities=workload.capabilities,
+            confined=confined,
+            apparmor=apparmor,
+            systempaths=workload.systempaths == "docker",
+            syscalls=syscalls,
+        )
+        archive.file(f"job/{number}/config.json", json.dumps(config, indent=1).encode())
+        owner = oci.FIRST_UID + number * oci.UIDS
+        archive.file(f"job/{number}/owner", f"{owner}:{owner}\n".encode())
+    names = " ".join(map(str, range(topology.containers)))
+    archive.file("job/containers", f"{names}\n".encode())
+    if apparmor:
+        archive.file("job/apparmor", apparmor_policy())
+    return archive.pack()
+
+
+def digest(parts: Iterable[bytes]) -> str:
+    """SHA-256 of an initramfs made of ``parts``, hex."""
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(part)
+    return total.hexdigest()

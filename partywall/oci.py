@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""OCI configurations that confine a container as Docker's defaults would.
+
+Facts from the OCI runtime specification and from Docker's documentation of
+its default capabilities, seccomp profile and masked paths.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from partywall.errors import EnvironmentProblem
+
+APPARMOR_PROFILE = "partywall-container"
+FIRST_UID = 100_000
+UIDS = 65_536
+
+CAPABILITIES = tuple(
+    f"CAP_{name}"
+    for name in (
+        "AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE "
+        "NET_RAW SETFCAP SETGID SETPCAP SETUID SYS_CHROOT"
+    ).split()
+)
+
+# System calls that Docker's documentation lists as blocked by default, and
+# the capability that brings each back. None: blocked in any case.
+_BLOCKED: dict[str | None, str] = {
+    "CAP_SYS_ADMIN": (
+        "bpf clone3 fanotify_init fsconfig fsmount fsopen fspick lookup_dcookie mount "
+        "mount_setattr move_mount open_tree perf_event_open quotactl quotactl_fd "
+        "setdomainname sethostname setns swapoff swapon syslog umount2 unshare"
+    ),
+    "CAP_SYS_BOOT": "reboot kexec_load kexec_file_load",
+    "CAP_SYS_MODULE": "init_module finit_module delete_module",
+    "CAP_SYS_PACCT": "acct",
+    "CAP_SYS_TIME": "clock_adjtime clock_settime settimeofday",
+    "CAP_SYS_NICE": "get_mempolicy mbind set_mempolicy set_mempolicy_home_node",
+    "CAP_SYS_RAWIO": "iopl ioperm",
+    "CAP_SYS_TTY_CONFIG": "vhangup",
+    None: (
+        "add_key keyctl request_key io_uring_enter io_uring_register io_uring_setup "
+        "migrate_pages move_pages nfsservctl pivot_root uselib userfaultfd ustat "
+        "create_module get_kernel_syms query_module _sysctl"
+    ),
+}
+
+# Namespace flags of clone(2); Docker lets a container without CAP_SYS_ADMIN
+# clone only with none of them.
+_CLONE_NAMESPACES = 0x7E02_0000
+
+
+def syscall_names(header: Path = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")) -> list[str]:
+    """Names of all system calls of x86-64, from the C library's kernel headers."""
+    try:
+        text = header.read_text()
+    except OSError as error:
+        raise EnvironmentProblem(
+            f"{header}: {error.strerror}", "apt-get install linux-libc-dev"
+        ) from error
+    return re.findall(r"^#define __NR_(\w+)", text, re.MULTILINE)
+
+
+def _seccomp(capabilities: set[str], names: list[str]) -> dict[str, Any]:
+    blocked: set[str] = set()
+    for capability, calls in _BLOCKED.items():
+        if capability not in capabilities:
+            blocked |= set(calls.split())
+    rules: list[dict[str, Any]] = []
+    if "CAP_SYS_ADMIN" not in capabilities:
+        # clone3 hides its flags behind a pointer: ENOSYS sends libc to clone.
+        rules.append({"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38})
+        blocked.add("clone")
+        rules.append(
+            {
+                "names": ["clone"],
+                "action": "SCMP_ACT_ALLOW",
+                "args": [
+                    {
+                        "index": 0,
+                        "value": _CLONE_NAMESPACES,
+                        "valueTwo": 0,
+                        "op": "SCMP_CMP_MASKED_EQ",
+                    }
+                ],
+            }
+        )
+    allowed = sorted(set(names) - blocked)
+    rules.insert(0, {"names": allowed, "action": "SCMP_ACT_ALLOW"})
+    return {
+        "defaultAction": "SCMP_ACT_ERRNO",
+        "defaultErrnoRet": 1,
+        "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"],
+        "syscalls": rules,
+    }
+
+
+def _mounts() -> list[dict[str, Any]]:
+    def mount(destination: str, kind: str, source: str, *options: str) -> dict[str, Any]:
+        return {
+            "destination": destination,
+            "type": kind,
+            "source": source,
+            "options": list(options),
+        }
+
+    secure = ("nosuid", "noexec", "nodev")
+    return [
+        mount("/proc", "proc", "proc", *secure),
+        mount("/dev", "tmpfs", "tmpfs", "nosuid", "strictatime", "mode=755", "size=65536k"),
+        mount("/dev/pts", "devpts", "devpts", "nosuid", "noexec", "newinstance", "mode=0620"),
+        mount("/dev/shm", "tmpfs", "shm", *secure, "mode=1777", "size=65536k"),
+        mount("/dev/mqueue", "mqueue", "mqueue", *secure),
+        mount("/sys", "sysfs", "sysfs", *secure, "ro"),
+        mount("/sys/fs/cgroup", "cgroup", "cgroup", *secure, "ro"),
+        mount("/run/partywall", "bind", "/run/barrier", "bind", "rw"),
+    ]
+
+
+_MASKED = (
+    "/proc/acpi /proc/asound /proc/interrupts /proc/kcore /proc/keys /proc/latency_stats "
+    "/proc/scsi /proc/sched_debug /proc/timer_list /proc/timer_stats /sys/firmware "
+    "/sys/devices/virtual/powercap"
+).split()
+_READONLY = "/proc/bus /proc/fs /proc/irq /proc/sys /proc/sysrq-trigger".split()
+
+
+def config(
+    *,
+    number: int,
+    cpus: range,
+    arguments: list[str],
+    environment: dict[str, str],
+    capabilities: tuple[str, ...],
+    confined: bool,
+    apparmor: bool,
+    systempaths: bool,
+    syscalls: list[str],
+) -> dict[str, Any]:
+    """config.json of container ``number`` on ``cpus``.
+
+    ``confined`` False leaves out seccomp and every path restriction, as
+    ``--unconfined`` asks; ``apparmor`` and ``systempaths`` are what a workload
+    may be given less of.
+    """
+    held = sorted(set(CAPABILITIES) | set(capabilities))
+    first = FIRST_UID + number * UIDS
+    mapping = [{"containerID": 0, "hostID": first, "size": UIDS}]
+    process: dict[str, Any] = {
+        "terminal": False,
+        "user": {"uid": 0, "gid": 0},
+        "args": arguments,
+        "env": [f"{key}={value}" for key, value in sorted(environment.items())],
+        "cwd": "/",
+        "capabilities": {kind: held for kind in ("bounding", "effective", "permitted")},
+        "noNewPrivileges": False,
+    }
+    if confined and apparmor:
+        process["apparmorProfile"] = APPARMOR_PROFILE
+    linux: dict[str, Any] = {
+        "namespaces": [
+            {"type": kind} for kind in ("user", "pid", "mount", "network", "ipc", "uts", "cgroup")
+        ],
+        "uidMappings": mapping,
+        "gidMappings": mapping,
+        "cgroupsPath": f"/partywall/c{number}",
+        "resources": {
+            "cpu": {"cpus": f"{cpus.start}-{cpus.stop - 1}"},
+            "pids": {"limit": 4096},
+        },
+    }
+    if confined:
+        linux["seccomp"] = _seccomp(set(held), syscalls)
+        if systempaths:
+            linux["maskedPaths"] = _MASKED
+            linux["readonlyPaths"] = _READONLY
+    return {
+        "ociVersion": "1.0.2",
+        "process": process,
+        "root": {"path": "rootfs", "readonly": False},
+        "hostname": f"c{number}",
+        "mounts": _mounts(),
+        "linux": linux,
+    }

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Workloads: what runs in the containers, read from ``workloads/*/workload.toml``."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from partywall.errors import UsageProblem
+
+DIRECTORY = Path(__file__).resolve().parent.parent / "workloads"
+
+
+class Workload(BaseModel):
+    """One workload in one variant.
+
+    ``warmup`` and ``window`` count operations per process.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    variant: str = "default"
+    summary: str
+    operation: str
+    warmup: int = Field(ge=0)
+    window: int = Field(ge=1)
+    count: tuple[str, ...] = ()
+    charge: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    apparmor: Literal["docker", "unconfined"] = "docker"
+    systempaths: Literal["docker", "unconfined"] = "docker"
+    source: Path | None = None
+    command: tuple[str, ...] = ()
+    """A user's own program and its arguments, instead of ours."""
+    marked: bool = True
+    """The program executes the window markers itself."""
+
+    @property
+    def title(self) -> str:
+        """``name`` or ``name/variant``: what ``--workload`` takes."""
+        return self.name if self.variant == "default" else f"{self.name}/{self.variant}"
+
+
+class _File(BaseModel):
+    """A workload.toml as it is written."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    summary: str
+    operation: str
+    warmup: int = Field(ge=0)
+    window: int = Field(ge=1)
+    count: tuple[str, ...] = ()
+    charge: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    apparmor: Literal["docker", "unconfined"] = "docker"
+    systempaths: Literal["docker", "unconfined"] = "docker"
+    default: tuple[str, ...] = ()
+    variants: dict[str, str] = Field(default_factory=dict)
+
+
+def _read(path: Path) -> list[tuple[Workload, bool]]:
+    """All variants of one file, each with whether it runs unless told otherwise."""
+    try:
+        raw = _File.model_validate(tomllib.loads(path.read_text()))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageProblem(f"{path}: {error}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UsageProblem(f"{path}: {where}: {first['msg']}") from error
+    common: dict[str, Any] = raw.model_dump(exclude={"default", "variants", "operation"})
+    name = path.parent.name
+    if not raw.variants:
+        return [
+            (Workload(name=name, source=path.parent, operation=raw.operation, **common), True)
+        ]
+    unknown = set(raw.default) - set(raw.variants)
+    if unknown:
+        raise UsageProblem(f"{path}: default names no variant: {', '.join(sorted(unknown))}")
+    return [
+        (
+            Workload(name=name, variant=variant, source=path.parent, operation=text, **common),
+            variant in raw.default,
+        )
+        for variant, text in raw.variants.items()
+    ]
+
+
+def load(directory: Path = DIRECTORY) -> list[tuple[Workload, bool]]:
+    """Every workload and variant, each with whether it is one of the defaults."""
+    found: list[tuple[Workload, bool]] = []
+    for path in sorted(directory.glob("*/workload.toml")):
+        found += _read(path)
+    return found
+
+
+def select(patterns: Iterable[str], directory: Path = DIRECTORY) -> list[Workload]:
+    """The workloads that ``--workload`` asks for; the defaults if it asks for none.
+
+    ``signal`` names a workload (its default variants), ``overlay/stat`` one
+    variant, ``overlay/*`` all of them.
+    """
+    everything = load(directory)
+    wanted = list(patterns)
+    if not wanted:
+        return [workload for workload, default in everything if default]
+    chosen: list[Workload] = []
+    for pattern in wanted:
+        hits = [
+            workload
+            for workload, default in everything
+            if fnmatch.fnmatchcase(workload.title, pattern)
+            or (default and workload.name == pattern)
+        ]
+        if not hits:
+            known = ", ".join(workload.title for workload, _ in everything)
+            raise UsageProblem(f"no workload '{pattern}'", f"known: {known}")
+        chosen += [hit for hit in hits if hit not in chosen]
+    return chosen
+
+
+_MARKERS = (b"\x66\x87\xdb", b"\x66\x87\xc9")
+
+
+def from_command(
+    command: list[str], *, marked: bool | None, window: int, options: Iterable[str] = ()
+) -> Workload:
+    """A workload out of a user's own static program and its arguments.
+
+    ``marked`` None: find out whether the program carries both markers.
+    ``window``: how many operations the program does between them (or in all).
+    """
+    program = Path(command[0])
+    try:
+        data = program.read_bytes()
+    except OSError as error:
+        raise UsageProblem(f"{program}: {error.strerror}", "give a path to a program") from error
+    if data[:4] != b"\x7fELF":
+        raise UsageProblem(f"{program} is not an ELF program", "scripts have no interpreter there")
+    if re.search(rb"/ld-(linux|musl)[^\0]*\.so", data):
+        raise UsageProblem(
+            f"{program} is dynamically linked; the containers hold no libraries",
+            "link it with -static",
+        )
+    if marked is None:
+        marked = all(marker in data for marker in _MARKERS)
+    return Workload(
+        name=program.name,
+        summary="a program of yours",
+        operation="one run of the program" if window == 1 else "one operation of the program",
+        warmup=0,
+        window=window,
+        options=tuple(options),
+        command=tuple(command),
+        marked=marked,
+    )
