@@ -62,32 +62,35 @@ def _add_program(archive: Archive, program: Path, at: str) -> None:
         archive.file(str(library), library.read_bytes(), 0o755)
 
 
-def build_workload(source: Path, progress: Progress) -> Path:
-    """The static program of one workload, compiled if its sources changed.
-
-    ``source`` is the workload's folder, or the harness's for the launcher.
-    """
-    harness = DIRECTORY / "harness"
-    own = harness / "launch.c" if source == harness else source / f"{source.name}.c"
-    common = [harness / f"{name}.c" for name in ("spread", "barrier")]
-    if source != harness:
-        common.insert(0, harness / "main.c")
-    sources = [*common, own]
+def compile_static(sources: list[Path], include: Path, progress: Progress) -> Path:
+    """A static program from C ``sources``, compiled if they or headers changed."""
     digest = hashlib.sha256(" ".join(COMPILER).encode())
-    for path in sorted({*sources, *harness.glob("*.h")}):
+    for path in sorted({*sources, *include.glob("*.h")}):
         digest.update(path.read_bytes())
 
     def fill(directory: Path) -> None:
-        command = [*COMPILER, f"-I{harness}", "-o", str(directory / "program"), *map(str, sources)]
+        command = [*COMPILER, f"-I{include}", "-o", str(directory / "program"), *map(str, sources)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         except FileNotFoundError as error:
             raise EnvironmentProblem("gcc is not installed", "run make setup") from error
         if done.returncode:
             first = next((line for line in done.stderr.splitlines() if "error" in line), "")
-            raise EnvironmentProblem(f"compiling {own.name} failed: {first}")
+            raise EnvironmentProblem(f"compiling {sources[-1].name} failed: {first}")
 
-    return cache.entry("workload", digest.hexdigest(), fill, progress) / "program"
+    return cache.entry("program", digest.hexdigest(), fill, progress) / "program"
+
+
+def build_workload(source: Path | None, progress: Progress) -> Path:
+    """The static program of the workload in folder ``source``; None: the launcher
+    for programs that don't use the harness."""
+    harness = DIRECTORY / "harness"
+    sources = [harness / "spread.c", harness / "barrier.c"]
+    if source is None:
+        sources.append(harness / "launch.c")
+    else:
+        sources += [harness / "main.c", source / f"{source.name}.c"]
+    return compile_static(sources, harness, progress)
 
 
 def apparmor_policy() -> bytes:
@@ -127,19 +130,20 @@ def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
     archive.symlink("bin/sh", "busybox")
     _add_program(archive, _tool("crun"), "bin/crun")
     _add_program(archive, _tool("mke2fs"), "sbin/mke2fs")
+    seed = compile_static([GUEST_FILES / "seed.c"], GUEST_FILES, progress)
+    archive.file("sbin/seed", seed.read_bytes(), 0o755)
     for order, module in enumerate(
         module_closure(kernel, [*MODULES, *workload.modules]), start=10
     ):
         name = module.name.split(".ko", 1)[0]
         archive.file(f"modules/{order}-{name}.ko", module.read_bytes())
     if workload.command:
-        launcher = build_workload(DIRECTORY / "harness", progress)
+        launcher = build_workload(None, progress)
         programs = {
             "launch": launcher.read_bytes(),
             workload.name: Path(workload.command[0]).read_bytes(),
         }
     else:
-        assert workload.source is not None
         programs = {workload.name: build_workload(workload.source, progress).read_bytes()}
     _layer(archive, programs)
     return archive.pack()

@@ -133,6 +133,17 @@ impl Tracker {
         }
     }
 
+    /// The kernel thread, by its stack, that does charged work here; None if the
+    /// current work is a CPU's own.
+    pub fn working_thread(&self) -> Option<u64> {
+        let charged = (CHARGED..SYSCALL).contains(&self.current());
+        if charged && self.nest.base >= TASK {
+            Some(self.stack)
+        } else {
+            None
+        }
+    }
+
     pub fn new_task(&mut self) {
         self.nest.base = NEW_TASK;
         self.nest.top.clear();
@@ -230,6 +241,7 @@ mod tests {
         t.switch_out(&mut tasks, 0xffffc900_0000_3f00);
         t.switch_in(&mut tasks, 0xffffc900_0001_3e00);
         assert_eq!(t.current(), CHARGED);
+        assert_eq!(t.working_thread(), Some(0xffffc900_0001_0000));
         t.leave(CHARGED);
         assert_eq!(t.current(), thread);
         assert_eq!(tasks.stacks[(thread - TASK) as usize], 0xffffc900_0001_0000);

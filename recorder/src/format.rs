@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The recording as a file. `docs/recording.md` describes it; version 1.
 
-use crate::table::{AccessSlot, CpuTables, LineSlot, LINE_SHIFT};
-use std::collections::HashMap;
+use crate::table::{AccessSlot, LineSlot, Tables, LINE_SHIFT};
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -10,9 +10,13 @@ use std::path::Path;
 pub const MAGIC: &[u8; 8] = b"PWALLREC";
 pub const VERSION: u32 = 1;
 
-/// What is known of one CPU beside its tables.
+/// What is known of one party beside its tables. A party is a vCPU, or a
+/// kernel thread that does charged work on one.
 #[derive(Default, Clone)]
-pub struct CpuSummary {
+pub struct Summary {
+    pub cpu: u32,
+    /// Base of the thread's stack; 0 for the vCPU itself.
+    pub thread: u64,
     pub windows: u32,
     pub kernel_instructions: u64,
     pub user_instructions: u64,
@@ -26,7 +30,7 @@ pub struct Recording<'a> {
     pub sites: &'a [u64],
     pub stacks: &'a [u64],
     pub counts: usize,
-    pub cpus: Vec<(CpuSummary, &'a CpuTables)>,
+    pub parties: Vec<(Summary, &'a Tables)>,
 }
 
 const fn crc_table() -> [u32; 256] {
@@ -88,29 +92,41 @@ fn line_of(slot: &LineSlot) -> u64 {
     slot.key >> 1
 }
 
-/// How many CPUs visited each line.
-fn visitors(cpus: &[(CpuSummary, &CpuTables)]) -> HashMap<u64, u32> {
-    let mut count: HashMap<u64, (u32, usize)> = HashMap::new();
-    for (cpu, (_, tables)) in cpus.iter().enumerate() {
+/// Lines that can move: several parties visited, and one of them wrote.
+fn movable(parties: &[(Summary, &Tables)]) -> HashSet<u64> {
+    struct Seen {
+        last: usize,
+        several: bool,
+        written: bool,
+    }
+    let mut lines: HashMap<u64, Seen> = HashMap::new();
+    for (party, (_, tables)) in parties.iter().enumerate() {
         for slot in tables.lines.iter() {
-            let entry = count.entry(line_of(slot)).or_insert((0, usize::MAX));
-            if entry.1 != cpu {
-                *entry = (entry.0 + 1, cpu);
-            }
+            let seen = lines.entry(line_of(slot)).or_insert(Seen {
+                last: party,
+                several: false,
+                written: false,
+            });
+            seen.several |= seen.last != party;
+            seen.written |= slot.write_visits > 0;
         }
     }
-    count.into_iter().map(|(line, (n, _))| (line, n)).collect()
+    lines
+        .into_iter()
+        .filter(|(_, seen)| seen.several && seen.written)
+        .map(|(line, _)| line)
+        .collect()
 }
 
 impl Recording<'_> {
-    /// Writes to `out`. Lines that a single CPU visited can't be transferred;
-    /// they are counted, not listed.
+    /// Writes to `out`. Lines that one party alone visited, or nobody wrote,
+    /// can't move; they are counted, not listed.
     pub fn write(&self, out: impl Write) -> io::Result<()> {
         let mut w = Checked::new(BufWriter::with_capacity(1 << 20, out));
         w.put(MAGIC)?;
         for value in [
             VERSION,
-            self.cpus.len() as u32,
+            self.parties.len() as u32,
             self.visit_distance,
             self.sites.len() as u32,
             self.stacks.len() as u32,
@@ -121,19 +137,19 @@ impl Recording<'_> {
         for address in self.sites.iter().chain(self.stacks) {
             w.u64(*address)?;
         }
-        let visitors = visitors(&self.cpus);
-        let shared = |line: u64| visitors.get(&line).map_or(false, |n| *n > 1);
-        for (summary, tables) in &self.cpus {
+        let movable = movable(&self.parties);
+        let listed = |line: u64| movable.contains(&line);
+        for (summary, tables) in &self.parties {
             let mut lines: Vec<&LineSlot> =
-                tables.lines.iter().filter(|s| shared(line_of(s))).collect();
-            let private = tables.lines.iter().count() - lines.len();
+                tables.lines.iter().filter(|s| listed(line_of(s))).collect();
+            let still = tables.lines.iter().count() - lines.len();
             lines.sort_unstable_by_key(|s| s.key);
             let mut accesses: Vec<&AccessSlot> = tables
                 .accesses
                 .iter()
                 .filter(|s| {
-                    shared(s.address >> LINE_SHIFT)
-                        || shared((s.address + s.size as u64 - 1) >> LINE_SHIFT)
+                    listed(s.address >> LINE_SHIFT)
+                        || listed((s.address + s.size as u64 - 1) >> LINE_SHIFT)
                 })
                 .collect();
             accesses.sort_unstable_by_key(|s| {
@@ -145,11 +161,13 @@ impl Recording<'_> {
                     s.flags,
                 )
             });
+            w.u32(summary.cpu)?;
             w.u32(summary.windows)?;
             w.u32(lines.len() as u32)?;
             w.u32(accesses.len() as u32)?;
-            w.u32(private as u32)?;
+            w.u32(still as u32)?;
             for value in [
+                summary.thread,
                 summary.kernel_instructions,
                 summary.user_instructions,
                 summary.background_instructions,
@@ -197,34 +215,38 @@ mod tests {
     use super::*;
     use crate::table::Access;
 
+    fn touch(tables: &mut Tables, address: u64, store: bool) {
+        tables.record(Access {
+            address,
+            size: 8,
+            store,
+            atomic: true,
+            site: 0,
+            context: 0x100,
+            foreground: true,
+        });
+    }
+
     #[test]
-    fn lists_shared_lines_and_counts_private_ones() {
-        let mut a = CpuTables::new(4);
-        let mut b = CpuTables::new(4);
+    fn lists_lines_that_move_and_counts_the_others() {
+        let mut a = Tables::new(4);
+        let mut b = Tables::new(4);
         for (tables, own) in [(&mut a, 0x9000u64), (&mut b, 0xa000)] {
-            for address in [0x1000, own] {
-                tables.record(Access {
-                    address,
-                    size: 8,
-                    store: true,
-                    atomic: true,
-                    site: 0,
-                    context: 0x100,
-                    foreground: true,
-                });
-            }
+            touch(tables, 0x1000, true); // moves
+            touch(tables, 0x2000, false); // everybody reads
+            touch(tables, own, true); // nobody else's
         }
         let recording = Recording {
             visit_distance: 4,
             sites: &[0xffff_ffff_8100_0000],
             stacks: &[],
             counts: 0,
-            cpus: vec![(CpuSummary::default(), &a), (CpuSummary::default(), &b)],
+            parties: vec![(Summary::default(), &a), (Summary::default(), &b)],
         };
         let mut out = Vec::new();
         recording.write(&mut out).unwrap();
-        // header, one site, and per CPU: a header, one line, one access; trailer
-        assert_eq!(out.len(), 8 + 24 + 8 + 2 * (16 + 40 + 16 + 24) + 12);
+        // header, one site; per party: a header, one line, one access; trailer
+        assert_eq!(out.len(), 8 + 24 + 8 + 2 * (20 + 48 + 16 + 24) + 12);
         assert_eq!(&out[..8], MAGIC);
         let length = u64::from_le_bytes(out[out.len() - 12..out.len() - 4].try_into().unwrap());
         assert_eq!(length as usize, out.len() - 12);
@@ -244,7 +266,7 @@ mod tests {
             sites: &[],
             stacks: &[],
             counts: 0,
-            cpus: vec![],
+            parties: vec![],
         };
         let full = File::create("/dev/full").unwrap();
         assert!(recording.write(&full).is_err());

@@ -6,15 +6,15 @@
 
 use crate::abi::{self, Insn, MemInfo, PluginId, Tb};
 use crate::context::{self, is_foreground, Tasks, Tracker};
-use crate::format::{CpuSummary, Recording};
+use crate::format::{Recording, Summary};
 use crate::hooks::{Hooks, Role};
 use crate::insn;
-use crate::table::{Access, CpuTables};
+use crate::table::{Access, Tables};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::os::raw::{c_char, c_int, c_uint, c_void};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const fn parse_abi(text: &str) -> c_int {
     let bytes = text.as_bytes();
@@ -40,28 +40,45 @@ struct Site {
     atomic: bool,
 }
 
+/// What a vCPU recorded, or a kernel thread in charged work on one vCPU.
+struct Party {
+    tables: Tables,
+    summary: Summary,
+}
+
+impl Party {
+    fn new(visit_distance: u64, counts: usize, cpu: u32, thread: u64) -> Self {
+        Party {
+            tables: Tables::new(visit_distance),
+            summary: Summary {
+                cpu,
+                thread,
+                calls: vec![0; counts],
+                ..Summary::default()
+            },
+        }
+    }
+}
+
 struct Cpu {
-    tables: CpuTables,
     tracker: Tracker,
-    summary: CpuSummary,
     context: u16,
     foreground: bool,
     /// Between this CPU's start and stop markers.
     open: bool,
+    own: Party,
+    /// Threads seen in charged work here. A worker that moves between CPUs
+    /// takes its stack along, which must not look as if CPUs shared it.
+    threads: Vec<Party>,
+    /// On whose account it works now: its own, or an index into threads.
+    thread: Option<usize>,
 }
 
 impl Cpu {
     /// Foreground work is recorded in this CPU's own window; what the kernel
     /// does by itself, and charged work, as long as any window is open.
     fn records(&self) -> bool {
-        self.open
-            || !self.foreground
-            || (context::CHARGED..context::SYSCALL).contains(&self.context)
-    }
-
-    fn refresh(&mut self) {
-        self.context = self.tracker.current();
-        self.foreground = is_foreground(self.context);
+        self.open || !self.foreground || self.thread.is_some()
     }
 }
 
@@ -78,7 +95,7 @@ struct State {
     sites: Vec<u64>,
     interned: HashMap<(u64, bool), &'static Site>,
     active: bool,
-    opened: u32,
+    started: Option<Instant>,
     closed: u32,
     blocks_until_check: u32,
 }
@@ -100,18 +117,57 @@ impl State {
     fn cpu(&mut self, index: c_uint) -> &mut Cpu {
         while self.cpus.len() <= index as usize {
             self.cpus.push(Cpu {
-                tables: CpuTables::new(self.visit_distance),
                 tracker: Tracker::new(self.hooks.stack_size),
-                summary: CpuSummary {
-                    calls: vec![0; self.hooks.counts],
-                    ..CpuSummary::default()
-                },
                 context: context::TASK,
                 foreground: false,
                 open: false,
+                own: Party::new(
+                    self.visit_distance,
+                    self.hooks.counts,
+                    self.cpus.len() as u32,
+                    0,
+                ),
+                threads: Vec::new(),
+                thread: None,
             });
         }
         &mut self.cpus[index as usize]
+    }
+
+    /// After a change of context: who works, and for whom.
+    fn refresh(&mut self, cpu: c_uint) {
+        let c = &mut self.cpus[cpu as usize];
+        c.context = c.tracker.current();
+        c.foreground = is_foreground(c.context);
+        c.thread = c.tracker.working_thread().map(|stack| {
+            let known = c.threads.iter().position(|t| t.summary.thread == stack);
+            known.unwrap_or_else(|| {
+                let counts = self.hooks.counts;
+                c.threads
+                    .push(Party::new(self.visit_distance, counts, cpu, stack));
+                c.threads.len() - 1
+            })
+        });
+    }
+
+    /// The CPU, and the account to write to; None if nothing is to be recorded.
+    #[inline(always)]
+    fn account(&mut self, cpu: c_uint) -> Option<(u16, bool, &mut Party)> {
+        self.cpu(cpu);
+        let c = &mut self.cpus[cpu as usize];
+        if !c.records() {
+            return None;
+        }
+        let party = match c.thread {
+            None => &mut c.own,
+            Some(index) => &mut c.threads[index],
+        };
+        Some((c.context, c.foreground, party))
+    }
+
+    fn parties(&self) -> impl Iterator<Item = &Party> {
+        let own = self.cpus.iter().map(|c| &c.own);
+        own.chain(self.cpus.iter().flat_map(|c| &c.threads))
     }
 
     fn site(&mut self, address: u64, atomic: bool) -> &'static Site {
@@ -126,16 +182,20 @@ impl State {
     }
 
     fn finish(&mut self) -> ! {
+        let window = self.started.map_or(0, |t| t.elapsed().as_nanos());
+        let times = self.out.with_extension("times");
+        if let Err(why) = std::fs::write(&times, format!("window_ns {}\n", window)) {
+            give_up(&format!("cannot write {}: {}", times.display(), why));
+        }
         if self.record {
             let recording = Recording {
                 visit_distance: self.visit_distance as u32,
                 sites: &self.sites,
                 stacks: &self.tasks.stacks,
                 counts: self.hooks.counts,
-                cpus: self
-                    .cpus
-                    .iter()
-                    .map(|c| (c.summary.clone(), &c.tables))
+                parties: self
+                    .parties()
+                    .map(|p| (p.summary.clone(), &p.tables))
                     .collect(),
             };
             if let Err(why) = recording.save(&self.out) {
@@ -152,7 +212,7 @@ impl State {
     }
 
     fn check_memory(&mut self) {
-        let held: usize = self.cpus.iter().map(|c| c.tables.bytes()).sum();
+        let held: usize = self.parties().map(|p| p.tables.bytes()).sum();
         if held > self.memory_limit {
             give_up(&format!(
                 "tables full: {} MiB held, {} allowed; use a shorter window or fewer containers",
@@ -170,12 +230,12 @@ extern "C" fn on_start(cpu: c_uint, _: *mut c_void) {
         return;
     }
     c.open = true;
-    c.summary.windows += 1;
+    c.own.summary.windows += 1;
     c.tracker.user();
-    c.refresh();
-    s.opened += 1;
+    s.refresh(cpu);
     if !s.active {
         s.active = true;
+        s.started = Some(Instant::now());
         if s.record {
             // SAFETY: the identity QEMU gave us; the callback is a plain function.
             unsafe { abi::qemu_plugin_reset(s.id, on_reset) };
@@ -202,12 +262,13 @@ extern "C" fn on_reset(id: PluginId) {
 }
 
 extern "C" fn on_user_block(cpu: c_uint, data: *mut c_void) {
-    let c = state().cpu(cpu);
+    let s = state();
+    let c = s.cpu(cpu);
     c.tracker.user();
-    c.refresh();
     if c.open {
-        c.summary.user_instructions += data as u64;
+        c.own.summary.user_instructions += data as u64;
     }
+    s.refresh(cpu);
 }
 
 extern "C" fn on_kernel_block(cpu: c_uint, data: *mut c_void) {
@@ -217,12 +278,11 @@ extern "C" fn on_kernel_block(cpu: c_uint, data: *mut c_void) {
         s.blocks_until_check = 1 << 20;
         s.check_memory();
     }
-    let c = s.cpu(cpu);
-    if c.records() {
-        if c.foreground {
-            c.summary.kernel_instructions += data as u64;
+    if let Some((_, foreground, party)) = s.account(cpu) {
+        if foreground {
+            party.summary.kernel_instructions += data as u64;
         } else {
-            c.summary.background_instructions += data as u64;
+            party.summary.background_instructions += data as u64;
         }
     }
 }
@@ -231,28 +291,26 @@ extern "C" fn on_memory(cpu: c_uint, info: MemInfo, address: u64, data: *mut c_v
     if address & KERNEL_BIT == 0 {
         return;
     }
-    // SAFETY: data is an interned Site, which is never freed.
-    let site = unsafe { &*(data as *const Site) };
-    let c = state().cpu(cpu);
-    if !c.records() {
-        return;
-    }
-    // SAFETY: plain decoders of the word QEMU passed.
-    let (shift, store) = unsafe {
+    // SAFETY: data is an interned Site, which is never freed; the decoders
+    // look only at the word QEMU passed.
+    let (site, shift, store) = unsafe {
         (
+            &*(data as *const Site),
             abi::qemu_plugin_mem_size_shift(info),
             abi::qemu_plugin_mem_is_store(info),
         )
     };
-    c.tables.record(Access {
-        address,
-        size: 1 << shift,
-        store,
-        atomic: site.atomic,
-        site: site.index,
-        context: c.context,
-        foreground: c.foreground,
-    });
+    if let Some((context, foreground, party)) = state().account(cpu) {
+        party.tables.record(Access {
+            address,
+            size: 1 << shift,
+            store,
+            atomic: site.atomic,
+            site: site.index,
+            context,
+            foreground,
+        });
+    }
 }
 
 macro_rules! context_callbacks {
@@ -264,7 +322,7 @@ macro_rules! context_callbacks {
             let ($tracker, $tasks, $n) = (&mut c.tracker, &mut s.tasks, data as usize as u16);
             let _ = (&$tasks, $n);
             $body;
-            c.refresh();
+            s.refresh(cpu);
         }
     )*};
 }
@@ -284,9 +342,8 @@ context_callbacks! {
 }
 
 extern "C" fn on_count(cpu: c_uint, data: *mut c_void) {
-    let c = state().cpu(cpu);
-    if c.foreground && c.records() {
-        c.summary.calls[data as usize] += 1;
+    if let Some((_, true, party)) = state().account(cpu) {
+        party.summary.calls[data as usize] += 1;
     }
 }
 
@@ -301,9 +358,10 @@ extern "C" fn on_switch_push(cpu: c_uint, _: MemInfo, address: u64, _: *mut c_vo
 extern "C" fn on_switch_pop(cpu: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
     let s = state();
     s.cpu(cpu);
-    let c = &mut s.cpus[cpu as usize];
-    c.tracker.switch_in(&mut s.tasks, address);
-    c.refresh();
+    s.cpus[cpu as usize]
+        .tracker
+        .switch_in(&mut s.tasks, address);
+    s.refresh(cpu);
 }
 
 fn on_exec(insn: *mut Insn, callback: abi::ExecCb, number: usize) {
@@ -429,7 +487,7 @@ fn parse_arguments(arguments: &[String]) -> Result<State, String> {
         sites: Vec::new(),
         interned: HashMap::new(),
         active: false,
-        opened: 0,
+        started: None,
         closed: 0,
         blocks_until_check: 1 << 20,
     };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Per-CPU tables: visits by line, accesses by address, code and context.
+//! Tables of one party: visits by line, accesses by address, code and context.
 //!
-//! Each vCPU owns its tables, so nothing on the hot path is shared or locked.
+//! Each vCPU (and each thread that does charged work) has tables of its own, so
+//! nothing on the hot path is shared or locked.
 
 /// Bytes of a cache line, as a shift.
 pub const LINE_SHIFT: u32 = 6;
@@ -85,7 +86,7 @@ fn mix(a: u64, b: u64) -> u64 {
     x ^ (x >> 32)
 }
 
-/// Visits of one CPU to one line, in the foreground or the background.
+/// Visits of one party to one line, in the foreground or the background.
 #[derive(Clone, Copy)]
 pub struct LineSlot {
     /// Line number (address >> 6) << 1 | foreground.
@@ -118,7 +119,7 @@ impl Slot for LineSlot {
     }
 }
 
-/// Accesses of one CPU by one instruction in one context to one address.
+/// Accesses of one party by one instruction in one context to one address.
 #[derive(Clone, Copy)]
 pub struct AccessSlot {
     pub address: u64,
@@ -171,8 +172,8 @@ pub struct Access {
     pub foreground: bool,
 }
 
-/// All that one CPU has recorded.
-pub struct CpuTables {
+/// All that one party has recorded.
+pub struct Tables {
     pub lines: Table<LineSlot>,
     pub accesses: Table<AccessSlot>,
     pub foreground_accesses: u64,
@@ -182,10 +183,10 @@ pub struct CpuTables {
     last_line: u64,
 }
 
-impl CpuTables {
+impl Tables {
     /// `visit_distance`: changes of line after which a return is a new visit.
     pub fn new(visit_distance: u64) -> Self {
-        CpuTables {
+        Tables {
             lines: Table::default(),
             accesses: Table::default(),
             foreground_accesses: 0,
@@ -273,7 +274,7 @@ mod tests {
         }
     }
 
-    fn visits(t: &CpuTables, line: u64) -> (u32, u32) {
+    fn visits(t: &Tables, line: u64) -> (u32, u32) {
         t.lines
             .iter()
             .find(|s| s.key == line << 1 | 1)
@@ -282,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_run_of_accesses_is_one_visit_and_a_write_makes_it_a_write_visit() {
-        let mut t = CpuTables::new(4);
+        let mut t = Tables::new(4);
         t.record(access(0x1000, false));
         t.record(access(0x1008, false));
         t.record(access(0x2000, false)); // another line in between
@@ -293,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_return_after_many_other_lines_is_a_new_visit() {
-        let mut t = CpuTables::new(4);
+        let mut t = Tables::new(4);
         t.record(access(0x1000, true));
         for line in 0..6 {
             t.record(access(0x4000 + line * 64, false));
@@ -304,7 +305,7 @@ mod tests {
 
     #[test]
     fn an_access_across_two_lines_visits_both() {
-        let mut t = CpuTables::new(4);
+        let mut t = Tables::new(4);
         t.record(access(0x103c, true));
         assert_eq!(visits(&t, 0x40), (0, 1));
         assert_eq!(visits(&t, 0x41), (0, 1));
@@ -313,7 +314,7 @@ mod tests {
 
     #[test]
     fn tables_grow_without_losing_anything() {
-        let mut t = CpuTables::new(4);
+        let mut t = Tables::new(4);
         for round in 0..3u64 {
             for n in 0..50_000u64 {
                 t.record(access(0x10000 + n * 64, round == 2));

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Reads what the recorder wrote. `docs/recording.md` describes the file."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partywall.errors import EnvironmentProblem
+
+MAGIC = b"PWALLREC"
+VERSION = 1
+LINE_SHIFT = 6
+LINE_SIZE = 64
+
+LINE = np.dtype([("key", "<u8"), ("reads", "<u4"), ("writes", "<u4")])
+ACCESS = np.dtype(
+    [
+        ("address", "<u8"),
+        ("site", "<u4"),
+        ("context", "<u2"),
+        ("size", "u1"),
+        ("flags", "u1"),
+        ("reads", "<u4"),
+        ("writes", "<u4"),
+    ]
+)
+ATOMIC = 1
+
+# Contexts, as recorder/src/context.rs numbers them.
+USER, IRQ, SOFTIRQ, EXCEPTION, NEW_TASK, SYSCALL_UNKNOWN = range(6)
+CHARGED, SYSCALL, TASK = 0x80, 0x100, 0x8000
+
+Array = npt.NDArray[Any]
+
+
+class RecordingError(EnvironmentProblem):
+    """The file is no whole recording of this version."""
+
+
+@dataclass(frozen=True)
+class Party:
+    """What one vCPU did, or one kernel thread on it, in work the workload pays for.
+
+    ``thread``: base of that thread's stack, 0 for the vCPU itself. ``lines`` (dtype
+    LINE): key = line number << 1 | foreground, visits that only read, visits
+    that wrote. ``accesses`` (dtype ACCESS): by address, code (index into
+    Recording.sites) and context. Both hold only lines that several parties
+    visited and one wrote; ``still_lines`` counts the rest.
+    """
+
+    cpu: int
+    thread: int
+    windows: int
+    kernel_instructions: int
+    user_instructions: int
+    background_instructions: int
+    foreground_accesses: int
+    background_accesses: int
+    still_lines: int
+    calls: tuple[int, ...]
+    lines: Array
+    accesses: Array
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One window: vCPUs in order, then threads. ``sites``, ``stacks``: kernel addresses."""
+
+    visit_distance: int
+    sites: Array
+    stacks: Array
+    parties: tuple[Party, ...]
+
+
+class _Reader:
+    """Takes typed pieces off a buffer; running out of it is an error."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def take(self, length: int) -> bytes:
+        piece = self.data[self.at : self.at + length]
+        if len(piece) != length:
+            raise RecordingError("the recording is truncated", "run the check again")
+        self.at += length
+        return piece
+
+    def numbers(self, form: str) -> tuple[int, ...]:
+        return struct.unpack("<" + form, self.take(struct.calcsize("<" + form)))
+
+    def array(self, dtype: Any, count: int) -> Array:
+        dtype = np.dtype(dtype)
+        return np.frombuffer(self.take(dtype.itemsize * count), dtype=dtype)
+
+
+def parse(data: bytes) -> Recording:
+    """A recording from its bytes; RecordingError if anything about them is off."""
+    if data[: len(MAGIC)] != MAGIC:
+        raise RecordingError("this is no recording: its first bytes are wrong")
+    reader = _Reader(data)
+    reader.take(len(MAGIC))
+    version, parties, distance, sites, stacks, counts = reader.numbers("6I")
+    if version != VERSION:
+        raise RecordingError(
+            f"the recording is of version {version}, this program reads {VERSION}",
+            "run make setup, which builds the recorder anew",
+        )
+    if len(data) < reader.at + 12:
+        raise RecordingError("the recording is truncated", "run the check again")
+    length, checksum = struct.unpack("<QI", data[-12:])
+    if length != len(data) - 12 or checksum != zlib.crc32(data[:-4]):
+        raise RecordingError(
+            "the recording is truncated or damaged: its checksum is wrong", "run the check again"
+        )
+    body = _Reader(data[:-12])
+    body.at = reader.at
+    if 68 * parties > len(data):
+        raise RecordingError("the recording is damaged: it claims more parties than it holds")
+    site_array = body.array("<u8", sites)
+    stack_array = body.array("<u8", stacks)
+    read = tuple(_party(body, counts, sites) for _ in range(parties))
+    if body.at != len(body.data):
+        raise RecordingError("the recording has bytes that belong to nothing")
+    return Recording(distance, site_array, stack_array, read)
+
+
+def _party(body: _Reader, counts: int, sites: int) -> Party:
+    cpu, windows, lines, accesses, still = body.numbers("5I")
+    thread, kernel, user, background = body.numbers("4Q")
+    foreground_accesses, background_accesses = body.numbers("2Q")
+    calls = body.numbers(f"{counts}Q")
+    line_array = body.array(LINE, lines)
+    access_array = body.array(ACCESS, accesses)
+    if len(access_array) and int(access_array["site"].max()) >= sites:
+        raise RecordingError("the recording is damaged: it names code that it does not list")
+    return Party(
+        cpu=cpu,
+        thread=thread,
+        windows=windows,
+        kernel_instructions=kernel,
+        user_instructions=user,
+        background_instructions=background,
+        foreground_accesses=foreground_accesses,
+        background_accesses=background_accesses,
+        still_lines=still,
+        calls=calls,
+        lines=line_array,
+        accesses=access_array,
+    )
+
+
+def load(path: Path) -> Recording:
+    """A recording from a file."""
+    try:
+        return parse(path.read_bytes())
+    except OSError as error:
+        raise RecordingError(f"{path}: {error.strerror}") from error
