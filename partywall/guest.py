@@ -126,7 +126,7 @@ class Guest:
             *("-seed", "1", "-rtc", "base=2026-01-01T00:00:00,clock=vm"),
             *("-kernel", str(s.kernel_image), "-initrd", str(self.directory / "initramfs")),
             *("-append", f"{COMMAND_LINE} {s.extra_command_line}".strip()),
-            *("-serial", f"file:{self._serial}", "-device", "vmcoreinfo"),
+            *("-serial", f"file:{self._serial}"),
             *("-qmp", f"unix:{self.qmp},server=on,wait=off"),
         ]
         if s.plugin is not None:

@@ -23,6 +23,17 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("softirq", r"handle_softirqs|__do_softirq"),
     ("fork", r"ret_from_fork_asm|ret_from_fork"),
     ("thread", r"kthread"),
+    # Functions that work on what they are handed. A wall in a lock is worth
+    # nothing to a reader without the code that takes the lock.
+    (
+        "leaf",
+        r"_raw_(spin|read|write)_(try)?(un)?lock\w*|(__)?(down|up)_(read|write)\w*|downgrade_write"
+        r"|(__)?mutex_(try|un)?lock\w*|_atomic_dec_and_\w+|lockref_\w+|refcount_\w+"
+        r"|rcuref_\w+|__srcu_read_(un)?lock|percpu_counter_\w+|list_lru_\w+"
+        r"|(__)?list_(add|del)_\w+|rb_(insert_color|erase|next|first)|idr_\w+|ida_\w+"
+        r"|xas_\w+|__?xa_\w+|radix_tree_\w+|(__)?mem(cpy|set|move|cmp)(_orig|_erms)?"
+        r"|str(cmp|ncmp|len|lcpy|scpy)|clear_page_\w+|copy_page\w*|find_next_\w+|__bitmap_\w+",
+    ),
 )
 
 

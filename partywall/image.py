@@ -26,7 +26,7 @@ from partywall.workloads import DIRECTORY, Workload
 GUEST_FILES = Path(__file__).resolve().parent / "guestfiles"
 PROGRAM_DIR = "/usr/lib/partywall"
 SHARED_DIR = "/usr/share/partywall"
-MODULES = ("brd", "overlay", "qemu_fw_cfg")
+MODULES = ("brd", "overlay")
 COMPILER = ("gcc", "-std=gnu11", "-O2", "-static", "-Wall", "-Wextra", "-Werror")
 
 

@@ -71,7 +71,12 @@ class Party:
 
 @dataclass(frozen=True)
 class Recording:
-    """One window: vCPUs in order, then threads. ``sites``, ``stacks``: kernel addresses."""
+    """One window: vCPUs in order, then threads.
+
+    ``sites``, shape (n, 2): addresses of an instruction and of the call that led
+    into its function, 0 unless that is a leaf (`partywall.hooks`). ``stacks``:
+    base of the stack of thread n, for contexts TASK + n.
+    """
 
     visit_distance: int
     sites: Array
@@ -124,7 +129,7 @@ def parse(data: bytes) -> Recording:
     body.at = reader.at
     if 68 * parties > len(data):
         raise RecordingError("the recording is damaged: it claims more parties than it holds")
-    site_array = body.array("<u8", sites)
+    site_array = body.array("<u8", 2 * sites).reshape(-1, 2)
     stack_array = body.array("<u8", stacks)
     read = tuple(_party(body, counts, sites) for _ in range(parties))
     if body.at != len(body.data):

@@ -27,7 +27,8 @@ pub struct Summary {
 /// A finished recording.
 pub struct Recording<'a> {
     pub visit_distance: u32,
-    pub sites: &'a [u64],
+    /// Instruction, and the call that led into its function or 0.
+    pub sites: &'a [(u64, u64)],
     pub stacks: &'a [u64],
     pub counts: usize,
     pub parties: Vec<(Summary, &'a Tables)>,
@@ -134,8 +135,12 @@ impl Recording<'_> {
         ] {
             w.u32(value)?;
         }
-        for address in self.sites.iter().chain(self.stacks) {
+        for (address, caller) in self.sites {
             w.u64(*address)?;
+            w.u64(*caller)?;
+        }
+        for stack in self.stacks {
+            w.u64(*stack)?;
         }
         let movable = movable(&self.parties);
         let listed = |line: u64| movable.contains(&line);
@@ -238,7 +243,7 @@ mod tests {
         }
         let recording = Recording {
             visit_distance: 4,
-            sites: &[0xffff_ffff_8100_0000],
+            sites: &[(0xffff_ffff_8100_0000, 0)],
             stacks: &[],
             counts: 0,
             parties: vec![(Summary::default(), &a), (Summary::default(), &b)],
@@ -246,7 +251,7 @@ mod tests {
         let mut out = Vec::new();
         recording.write(&mut out).unwrap();
         // header, one site; per party: a header, one line, one access; trailer
-        assert_eq!(out.len(), 8 + 24 + 8 + 2 * (20 + 48 + 16 + 24) + 12);
+        assert_eq!(out.len(), 8 + 24 + 16 + 2 * (20 + 48 + 16 + 24) + 12);
         assert_eq!(&out[..8], MAGIC);
         let length = u64::from_le_bytes(out[out.len() - 12..out.len() - 4].try_into().unwrap());
         assert_eq!(length as usize, out.len() - 12);

@@ -27,6 +27,9 @@ pub enum Role {
     Charge(u16),
     /// A function whose calls are counted.
     Count(u16),
+    /// A function that works on what its caller hands it: a lock, a list, a
+    /// copy. Its accesses are told apart by the caller.
+    Leaf(u16),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +44,7 @@ pub struct Hooks {
     sorted: Vec<Hook>,
     pub stack_size: u64,
     pub counts: usize,
+    pub leaves: usize,
 }
 
 impl Hooks {
@@ -92,6 +96,10 @@ impl Hooks {
             "thread" => Role::Thread,
             "charge" => Role::Charge(number()?),
             "count" => Role::Count(number()?),
+            "leaf" => {
+                self.leaves += 1;
+                Role::Leaf((self.leaves - 1) as u16)
+            }
             other => return Err(format!("unknown role '{}'", other)),
         };
         let (start, end) = (hex(1)?, hex(2)?);

@@ -49,6 +49,16 @@ pub fn leaves(bytes: &[u8], address: u64, start: u64, end: u64) -> bool {
     !(start..end).contains(&target)
 }
 
+/// A near call, direct or through a register or memory.
+pub fn is_call(bytes: &[u8]) -> bool {
+    let prefixes = bytes.iter().take_while(|b| is_legacy_prefix(**b)).count();
+    let mut rest = &bytes[prefixes..];
+    if let [0x40..=0x4f, tail @ ..] = rest {
+        rest = tail;
+    }
+    matches!(rest, [0xe8, ..]) || matches!(rest, [0xff, modrm, ..] if modrm >> 3 & 7 == 2)
+}
+
 /// POP of a general register, `Some(true)`; PUSH, `Some(false)`.
 pub fn is_pop(bytes: &[u8]) -> Option<bool> {
     match bytes {
@@ -81,6 +91,16 @@ mod tests {
         assert!(!leaves(&[0xeb, 0xf0], 0x1000, 0x0f00, 0x1100)); // backwards, inside
         assert!(leaves(&[0xeb, 0x80], 0x1000, 0x0ff0, 0x1100)); // backwards, outside
         assert!(!leaves(&[0x90], 0x1000, 0x0f00, 0x1100));
+    }
+
+    #[test]
+    fn calls() {
+        assert!(is_call(&[0xe8, 0, 0, 0, 0]));
+        assert!(is_call(&[0xff, 0xd0])); // call *%rax
+        assert!(is_call(&[0x41, 0xff, 0xd3])); // call *%r11
+        assert!(is_call(&[0x2e, 0xe8, 0, 0, 0, 0]));
+        assert!(!is_call(&[0xff, 0xe0])); // jmp *%rax
+        assert!(!is_call(&[0xff, 0x07])); // incl (%rdi)
     }
 
     #[test]

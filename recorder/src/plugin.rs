@@ -34,10 +34,25 @@ pub static qemu_plugin_version: c_int = parse_abi(env!("PARTYWALL_PLUGIN_ABI"));
 const EXIT_RECORDER: c_int = 71;
 const KERNEL_BIT: u64 = 1 << 63;
 
+const NO_LEAF: u16 = u16::MAX;
+
 /// One instrumented instruction. Interned, so that retranslation costs nothing.
 struct Site {
+    address: u64,
     index: u32,
     atomic: bool,
+    /// The leaf function it is in.
+    leaf: u16,
+}
+
+/// One instrumented block of kernel code; interned likewise.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Block {
+    instructions: u64,
+    /// Address of the call that ends it; 0 if none does.
+    call: u64,
+    /// The leaf function that starts with it.
+    enters: u16,
 }
 
 /// What a vCPU recorded, or a kernel thread in charged work on one vCPU.
@@ -72,6 +87,9 @@ struct Cpu {
     threads: Vec<Party>,
     /// On whose account it works now: its own, or an index into threads.
     thread: Option<usize>,
+    /// The last call executed, and the call that led into each leaf function.
+    call: u64,
+    callers: Vec<u64>,
 }
 
 impl Cpu {
@@ -92,8 +110,11 @@ struct State {
     hooks: Hooks,
     tasks: Tasks,
     cpus: Vec<Cpu>,
-    sites: Vec<u64>,
+    /// Address of an instruction, and of the call into its leaf function or 0.
+    sites: Vec<(u64, u64)>,
     interned: HashMap<(u64, bool), &'static Site>,
+    called: HashMap<(u32, u64), u32>,
+    blocks: HashMap<Block, &'static Block>,
     active: bool,
     started: Option<Instant>,
     closed: u32,
@@ -129,6 +150,8 @@ impl State {
                 ),
                 threads: Vec::new(),
                 thread: None,
+                call: 0,
+                callers: vec![0; self.hooks.leaves],
             });
         }
         &mut self.cpus[index as usize]
@@ -171,14 +194,40 @@ impl State {
     }
 
     fn site(&mut self, address: u64, atomic: bool) -> &'static Site {
-        let sites = &mut self.sites;
+        let (sites, hooks) = (&mut self.sites, &self.hooks);
         self.interned.entry((address, atomic)).or_insert_with(|| {
-            sites.push(address);
+            sites.push((address, 0));
+            let leaf = hooks.containing(address).find_map(|h| match h.role {
+                Role::Leaf(n) => Some(n),
+                _ => None,
+            });
             Box::leak(Box::new(Site {
+                address,
                 index: (sites.len() - 1) as u32,
                 atomic,
+                leaf: leaf.unwrap_or(NO_LEAF),
             }))
         })
+    }
+
+    /// Index of `site` as called by the function that `cpu` came from.
+    #[inline(always)]
+    fn site_index(&mut self, cpu: c_uint, site: &Site) -> u32 {
+        if site.leaf == NO_LEAF {
+            return site.index;
+        }
+        let caller = self.cpu(cpu).callers[site.leaf as usize];
+        let sites = &mut self.sites;
+        *self.called.entry((site.index, caller)).or_insert_with(|| {
+            sites.push((site.address, caller));
+            (sites.len() - 1) as u32
+        })
+    }
+
+    fn block(&mut self, block: Block) -> &'static Block {
+        self.blocks
+            .entry(block)
+            .or_insert_with(|| Box::leak(Box::new(block)))
     }
 
     fn finish(&mut self) -> ! {
@@ -273,6 +322,8 @@ extern "C" fn on_user_block(cpu: c_uint, data: *mut c_void) {
 
 extern "C" fn on_kernel_block(cpu: c_uint, data: *mut c_void) {
     let s = state();
+    // SAFETY: data is an interned Block, which is never freed.
+    let block = unsafe { &*(data as *const Block) };
     s.blocks_until_check -= 1;
     if s.blocks_until_check == 0 {
         s.blocks_until_check = 1 << 20;
@@ -280,10 +331,17 @@ extern "C" fn on_kernel_block(cpu: c_uint, data: *mut c_void) {
     }
     if let Some((_, foreground, party)) = s.account(cpu) {
         if foreground {
-            party.summary.kernel_instructions += data as u64;
+            party.summary.kernel_instructions += block.instructions;
         } else {
-            party.summary.background_instructions += data as u64;
+            party.summary.background_instructions += block.instructions;
         }
+    }
+    let c = s.cpu(cpu);
+    if block.enters != NO_LEAF {
+        c.callers[block.enters as usize] = c.call;
+    }
+    if block.call != 0 {
+        c.call = block.call;
     }
 }
 
@@ -300,13 +358,18 @@ extern "C" fn on_memory(cpu: c_uint, info: MemInfo, address: u64, data: *mut c_v
             abi::qemu_plugin_mem_is_store(info),
         )
     };
-    if let Some((context, foreground, party)) = state().account(cpu) {
+    let s = state();
+    if !s.cpu(cpu).records() {
+        return;
+    }
+    let index = s.site_index(cpu, site);
+    if let Some((context, foreground, party)) = s.account(cpu) {
         party.tables.record(Access {
             address,
             size: 1 << shift,
             store,
             atomic: site.atomic,
-            site: site.index,
+            site: index,
             context,
             foreground,
         });
@@ -424,51 +487,84 @@ fn mark(insn: *mut Insn, bytes: &[u8]) {
     }
 }
 
+/// Instruments user code: markers, and in the window its instructions.
+///
+/// # Safety
+/// `tb` must be the block being translated.
+unsafe fn translate_user(tb: *mut Tb, count: usize, instrument: bool) {
+    if instrument {
+        abi::qemu_plugin_register_vcpu_tb_exec_cb(
+            tb,
+            on_user_block,
+            abi::CB_NO_REGS,
+            count as *mut c_void,
+        );
+    }
+    let mut buffer = [0u8; 16];
+    for n in 0..count {
+        let insn = abi::qemu_plugin_tb_get_insn(tb, n);
+        mark(insn, abi::insn_bytes(insn, &mut buffer));
+    }
+}
+
+/// Instruments kernel code: instructions, accesses, changes of context.
+///
+/// # Safety
+/// `tb` must be the block being translated.
+unsafe fn translate_kernel(s: &mut State, tb: *mut Tb, first: u64, count: usize) {
+    let mut buffer = [0u8; 16];
+    let mut block = Block {
+        instructions: count as u64,
+        call: 0,
+        enters: NO_LEAF,
+    };
+    for h in s.hooks.containing(first) {
+        match h.role {
+            Role::Leaf(n) if h.start == first => block.enters = n,
+            _ => {}
+        }
+    }
+    // The block's callback has to come before those of its instructions.
+    let last = abi::qemu_plugin_tb_get_insn(tb, count - 1);
+    if insn::is_call(abi::insn_bytes(last, &mut buffer)) {
+        block.call = abi::qemu_plugin_insn_vaddr(last);
+    }
+    abi::qemu_plugin_register_vcpu_tb_exec_cb(
+        tb,
+        on_kernel_block,
+        abi::CB_NO_REGS,
+        s.block(block) as *const Block as *mut c_void,
+    );
+    for n in 0..count {
+        let insn = abi::qemu_plugin_tb_get_insn(tb, n);
+        let bytes = abi::insn_bytes(insn, &mut buffer);
+        let address = abi::qemu_plugin_insn_vaddr(insn);
+        let site = s.site(address, insn::is_atomic(bytes));
+        hook(s, insn, address, bytes);
+        abi::qemu_plugin_register_vcpu_mem_cb(
+            insn,
+            on_memory,
+            abi::CB_NO_REGS,
+            abi::MEM_RW,
+            site as *const Site as *mut c_void,
+        );
+        if insn::is_exception_return(bytes) {
+            on_exec(insn, on_exception_return, 0);
+        }
+    }
+}
+
 extern "C" fn on_translate(_: PluginId, tb: *mut Tb) {
     let s = state();
-    let mut buffer = [0u8; 16];
+    let instrument = s.active && s.record;
     // SAFETY: tb is the block being translated, for the length of this call.
     unsafe {
         let count = abi::qemu_plugin_tb_n_insns(tb);
         let first = abi::qemu_plugin_insn_vaddr(abi::qemu_plugin_tb_get_insn(tb, 0));
-        let kernel = first & KERNEL_BIT != 0;
-        let instrument = s.active && s.record;
-        if kernel && !instrument {
-            return;
-        }
-        if instrument {
-            let callback = if kernel {
-                on_kernel_block
-            } else {
-                on_user_block
-            };
-            abi::qemu_plugin_register_vcpu_tb_exec_cb(
-                tb,
-                callback,
-                abi::CB_NO_REGS,
-                count as *mut c_void,
-            );
-        }
-        for n in 0..count {
-            let insn = abi::qemu_plugin_tb_get_insn(tb, n);
-            let bytes = abi::insn_bytes(insn, &mut buffer);
-            if !kernel {
-                mark(insn, bytes);
-                continue;
-            }
-            let address = abi::qemu_plugin_insn_vaddr(insn);
-            let site = s.site(address, insn::is_atomic(bytes));
-            hook(s, insn, address, bytes);
-            abi::qemu_plugin_register_vcpu_mem_cb(
-                insn,
-                on_memory,
-                abi::CB_NO_REGS,
-                abi::MEM_RW,
-                site as *const Site as *mut c_void,
-            );
-            if insn::is_exception_return(bytes) {
-                on_exec(insn, on_exception_return, 0);
-            }
+        if first & KERNEL_BIT == 0 {
+            translate_user(tb, count, instrument);
+        } else if instrument {
+            translate_kernel(s, tb, first, count);
         }
     }
 }
@@ -486,6 +582,8 @@ fn parse_arguments(arguments: &[String]) -> Result<State, String> {
         cpus: Vec::new(),
         sites: Vec::new(),
         interned: HashMap::new(),
+        called: HashMap::new(),
+        blocks: HashMap::new(),
         active: false,
         started: None,
         closed: 0,
