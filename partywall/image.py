@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from partywall import cache, oci
+from partywall import cache, oci, syscalls
 from partywall.cpio import Archive
 from partywall.errors import EnvironmentProblem
 from partywall.kernels import Kernel, module_closure
@@ -152,7 +152,7 @@ def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
 def job(workload: Workload, topology: Topology, *, confined: bool) -> bytes:
     """The archive that tells the guest which containers to make."""
     archive = Archive()
-    syscalls = oci.syscall_names() if confined else []
+    known = syscalls.numbers() if confined else {}
     if workload.command:
         arguments = [f"{PROGRAM_DIR}/launch", f"{PROGRAM_DIR}/{workload.name}"]
         arguments += workload.command[1:]
@@ -181,7 +181,7 @@ def job(workload: Workload, topology: Topology, *, confined: bool) -> bytes:
             confined=confined,
             apparmor=apparmor,
             systempaths=workload.systempaths == "docker",
-            syscalls=syscalls,
+            syscalls=known,
         )
         archive.file(f"job/{number}/config.json", json.dumps(config, indent=1).encode())
         owner = oci.FIRST_UID + number * oci.UIDS

@@ -7,11 +7,8 @@ its default capabilities, seccomp profile and masked paths.
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
-
-from partywall.errors import EnvironmentProblem
 
 APPARMOR_PROFILE = "partywall-container"
 FIRST_UID = 100_000
@@ -52,18 +49,7 @@ _BLOCKED: dict[str | None, str] = {
 _CLONE_NAMESPACES = 0x7E02_0000
 
 
-def syscall_names(header: Path = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")) -> list[str]:
-    """Names of all system calls of x86-64, from the C library's kernel headers."""
-    try:
-        text = header.read_text()
-    except OSError as error:
-        raise EnvironmentProblem(
-            f"{header}: {error.strerror}", "apt-get install linux-libc-dev"
-        ) from error
-    return re.findall(r"^#define __NR_(\w+)", text, re.MULTILINE)
-
-
-def _seccomp(capabilities: set[str], names: list[str]) -> dict[str, Any]:
+def _seccomp(capabilities: set[str], names: Iterable[str]) -> dict[str, Any]:
     blocked: set[str] = set()
     for capability, calls in _BLOCKED.items():
         if capability not in capabilities:
@@ -137,7 +123,7 @@ def config(
     confined: bool,
     apparmor: bool,
     systempaths: bool,
-    syscalls: list[str],
+    syscalls: Iterable[str],
 ) -> dict[str, Any]:
     """config.json of container ``number`` on ``cpus``.
 

@@ -12,11 +12,11 @@ JSON numbers lose precision beyond 2**53.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-SCHEMA = "partywall.result/1"
+SCHEMA: Final = "partywall.result/1"
 
 Scope = Literal["between", "within"]
 """Where a transfer crosses: between containers, or between CPUs of one."""
@@ -25,7 +25,7 @@ Scope = Literal["between", "within"]
 class Model(BaseModel):
     """Immutable, and strict about unknown keys so that typos surface."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class KernelId(Model):
@@ -121,6 +121,10 @@ class Site(Model):
     inlined: list[str] = Field(
         default_factory=list, description="Inline functions at the instruction, innermost first."
     )
+    caller: str | None = Field(
+        default=None, description="function+offset that called a lock, list or copy function."
+    )
+    caller_source: str | None = Field(default=None, description="file:line of that call.")
     context: str = Field(description="'syscall tgkill', 'exception', 'irq', 'softirq', …")
     field: str
     reads: float
@@ -147,6 +151,19 @@ class Line(Model):
     readers: list[int] = Field(description="Containers that only read it.")
 
 
+class Passing(Model):
+    """Memory that is handed from container to container, by what it holds.
+
+    Each of these lines moved less than once per container in the window: it
+    is no wall that all run into, but an object that one CPU let go of and
+    another took up. Together they may cost as much as a wall.
+    """
+
+    name: str
+    lines: int
+    transfers: float = Field(description="Per op, of all these lines together.")
+
+
 class WorkloadResult(Model):
     """One workload in one topology on one kernel."""
 
@@ -167,6 +184,9 @@ class WorkloadResult(Model):
     named: float = Field(description="Share of all transfers that carry a name, 0..1.")
     walls: list[Line]
     scope: Scope = Field(description="Which transfers make a wall in this topology.")
+    passing: list[Passing] = Field(
+        default_factory=list, description="Lines over the threshold that moved only now and then."
+    )
     background: list[Line] = Field(
         description="Lines over the threshold because of ticks, RCU, scheduler."
     )
@@ -197,7 +217,9 @@ class Result(Model):
     environment: Environment
     workloads: list[WorkloadResult]
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
+    )
 
     @property
     def worst(self) -> float:

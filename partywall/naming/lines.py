@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Puts together what is known of a cache line: object, fields, code."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from drgn import Program
+
+from partywall.naming.code import CodeNamer
+from partywall.naming.contexts import ContextNamer
+from partywall.naming.fields import field_at
+from partywall.naming.objects import ObjectNamer, Thing
+from partywall.naming.types import Evidence, by_cache, by_code
+from partywall.recording import LINE_SIZE
+from partywall.result import FieldUse, LineObject, Site
+
+
+@dataclass(frozen=True)
+class Use:
+    """Accesses to one address by one instruction in one context, all CPUs together."""
+
+    address: int
+    size: int
+    code: int
+    caller: int
+    context: int
+    atomic: bool
+    reads: int
+    writes: int
+
+    @property
+    def total(self) -> int:
+        return self.reads + self.writes
+
+
+@dataclass
+class _Count:
+    """Of an atomic instruction its load and its store are one access."""
+
+    reads: int = 0
+    writes: int = 0
+    atomics: int = 0
+
+    def add(self, use: Use) -> None:
+        if use.atomic:
+            self.atomics += max(use.reads, use.writes)
+        else:
+            self.reads += use.reads
+            self.writes += use.writes
+
+    @property
+    def total(self) -> int:
+        return self.reads + self.writes + self.atomics
+
+
+@dataclass
+class Named:
+    """A line's names, with counts that are not yet per operation."""
+
+    object: LineObject
+    fields: list[FieldUse] = field(default_factory=list)
+    code: list[Site] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Place:
+    thing: Thing
+    path: str
+    offset: int
+    size: int
+
+
+class LineNamer:
+    """Names lines. ``uses(start, end)``: all recorded uses of an address range."""
+
+    def __init__(
+        self,
+        prog: Program,
+        contexts: ContextNamer,
+        uses: Callable[[int, int], Iterable[Use]],
+    ) -> None:
+        self._prog = prog
+        self._contexts = contexts
+        self._uses = uses
+        self._code = CodeNamer(prog)
+        self._objects = ObjectNamer(prog)
+        self._typed: dict[tuple[int, int], Thing] = {}
+
+    def _thing(self, address: int) -> Thing:
+        thing = self._objects.at(address)
+        if thing.kind != "slab" or thing.cache is None:
+            return thing
+        key = (thing.address, thing.size)
+        if key not in self._typed:
+            self._typed[key] = self._with_type(thing)
+        return self._typed[key]
+
+    def _with_type(self, thing: Thing) -> Thing:
+        assert thing.cache is not None
+        type_ = by_cache(self._prog, thing.cache, thing.size)
+        if type_ is not None:
+            return self._objects.typed(thing, type_, 0)
+        evidence = [
+            Evidence(use.address - thing.address, use.size, use.code, use.caller)
+            for use in self._uses(thing.address, thing.address + thing.size)
+        ]
+        guess = by_code(self._prog, self._code, thing.size, evidence)
+        if guess is None:
+            return thing
+        return self._objects.typed(thing, guess.type, guess.shift)
+
+    def _place(self, line: int, use: Use) -> _Place:
+        address = max(use.address, line)
+        thing = self._thing(address)
+        offset, size = address - line, min(use.size, LINE_SIZE)
+        if thing.type is None:
+            path = "" if thing.kind == "global" else f"+{address - thing.address:#x}"
+            return _Place(thing, path, offset, size)
+        inside = use.address - thing.address - thing.shift
+        if inside < 0:
+            return _Place(thing, f"+{address - thing.address:#x}", offset, size)
+        found = field_at(self._prog, thing.type, inside, use.size)
+        start = thing.address + thing.shift + found.offset
+        if start < line or found.size > LINE_SIZE:
+            return _Place(thing, found.path, offset, size)
+        return _Place(thing, found.path, start - line, found.size)
+
+    def object_of(self, line: int) -> LineObject:
+        """The object of a line alone, without looking at its fields."""
+        uses = list(self._uses(line, line + LINE_SIZE))
+        best = max(uses, key=lambda use: (use.writes, use.total), default=None)
+        return self._thing(max(best.address, line) if best else line).line_object(line)
+
+    def line(self, line: int, operations: int) -> Named:
+        """Names of the line at address ``line``; rates per ``operations``."""
+        uses = [use for use in self._uses(line, line + LINE_SIZE) if use.total]
+        if not uses:
+            return Named(self._objects.at(line).line_object(line))
+        places = {use: self._place(line, use) for use in uses}
+        weight: dict[Thing, tuple[int, int]] = defaultdict(lambda: (0, 0))
+        for use, place in places.items():
+            writes, total = weight[place.thing]
+            weight[place.thing] = (writes + use.writes, total + use.total)
+        main = max(weight, key=lambda thing: (weight[thing], -thing.address))
+
+        def path(place: _Place) -> str:
+            if place.thing == main:
+                return place.path or place.thing.name
+            inner = f".{place.path}" if place.path and place.path[0] not in "[+" else place.path
+            return f"{place.thing.name}{inner}"
+
+        fields: dict[tuple[int, str, int], _Count] = defaultdict(_Count)
+        sites: dict[tuple[int, int, int, str], _Count] = defaultdict(_Count)
+        for use, place in places.items():
+            fields[place.offset, path(place), place.size].add(use)
+            sites[use.code, use.caller, use.context, path(place)].add(use)
+        total = sum(count.total for count in fields.values()) or 1
+        named = Named(main.line_object(line))
+        for (offset, text, size), count in sorted(fields.items()):
+            named.fields.append(
+                FieldUse(
+                    path=text,
+                    offset=offset,
+                    size=size,
+                    reads=count.reads / operations,
+                    writes=count.writes / operations,
+                    atomics=count.atomics / operations,
+                    share=count.total / total,
+                )
+            )
+        ordered = sorted(sites.items(), key=lambda item: (-item[1].total, item[0]))
+        named.code = [self._site(*key, count, operations) for key, count in ordered]
+        return named
+
+    def _site(
+        self, code: int, caller: int, context: int, path: str, count: _Count, operations: int
+    ) -> Site:
+        where = self._code.name(code)
+        called = self._code.name(caller) if caller else None
+        return Site(
+            function=where.function,
+            offset=where.offset,
+            module=where.module,
+            source=where.source,
+            inlined=list(where.inlined),
+            caller=None if called is None else f"{called.function}+{called.offset:#x}",
+            caller_source=None if called is None else called.source,
+            context=self._contexts.name(context),
+            field=path,
+            reads=count.reads / operations,
+            writes=count.writes / operations,
+            atomics=count.atomics / operations,
+        )

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Address -> the object that lives there, from the guest's memory.
+
+No nearest symbols: an address that no kernel data structure accounts for stays
+unnamed, with the reason.
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from drgn import FaultError, ObjectAbsentError, ObjectNotFoundError, Program, Type
+from drgn.helpers.common.memory import IdentifiedAddress, identify_address_all
+from drgn.helpers.linux.common import IdentifiedTaskStack, IdentifiedVmap
+from drgn.helpers.linux.cpumask import for_each_possible_cpu
+from drgn.helpers.linux.list import list_for_each_entry
+from drgn.helpers.linux.mm import PageSlab, compound_head, in_direct_map, virt_to_page
+from drgn.helpers.linux.slab import slab_object_info
+
+from partywall.naming import pages
+from partywall.naming.fields import size_of
+from partywall.result import LineObject
+
+
+@dataclass(frozen=True)
+class Thing:
+    """An object: where it is, what it is, and its type if memory alone tells.
+
+    ``shift``: where in the object ``type`` starts. ``cache``: slab cache.
+    """
+
+    kind: str
+    name: str
+    address: int
+    size: int
+    type: Type | None = None
+    shift: int = 0
+    cache: str | None = None
+    state: str = "live"
+    detail: str | None = None
+
+    def line_object(self, line: int) -> LineObject:
+        """As it stands in a result, for the cache line at address ``line``."""
+        return LineObject.model_validate(
+            {
+                "kind": self.kind,
+                "name": self.name,
+                "type": None if self.type is None else self.type.type_name(),
+                "address": f"{self.address:#x}",
+                "size": self.size,
+                "line": line - self.address,
+                "state": self.state,
+                "detail": self.detail,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """One CPU's copy of a chunk of per-CPU memory."""
+
+    start: int
+    size: int
+    cpu: int
+    first: int
+    """Address of the same unit in the numbering that symbols use."""
+    static: bool
+
+
+class ObjectNamer:
+    """Names data of the guest's kernel."""
+
+    def __init__(self, prog: Program) -> None:
+        self._prog = prog
+        self._cache: dict[Any, Any] = {}
+        self._units = self._percpu_units()
+        self._starts = [unit.start for unit in self._units]
+        self.at = lru_cache(maxsize=None)(self._at)
+
+    def _percpu_units(self) -> list[_Unit]:
+        prog = self._prog
+        units: list[_Unit] = []
+        try:
+            cpus = list(for_each_possible_cpu(prog))
+            offsets = prog["__per_cpu_offset"]
+            static_start = prog.symbol("__per_cpu_start").address
+            size = prog["pcpu_unit_size"].value_()
+            for cpu in cpus:
+                start = offsets[cpu].value_() + static_start
+                units.append(_Unit(start & ~(2**64), size, cpu, static_start, True))
+            base = prog["pcpu_base_addr"].value_()
+            lists = prog["pcpu_chunk_lists"]
+            for slot in range(prog["pcpu_nr_slots"].value_()):
+                for chunk in list_for_each_entry("struct pcpu_chunk", lists[slot].address_of_(), "list"):
+                    start = chunk.base_addr.value_()
+                    if start == base or not start:
+                        continue
+                    for cpu in cpus:
+                        at = start + prog["pcpu_unit_offsets"][cpu].value_()
+                        units.append(_Unit(at, size, cpu, 0, False))
+        except (LookupError, FaultError, ObjectAbsentError, AttributeError):
+            pass
+        return sorted(units, key=lambda unit: unit.start)
+
+    def _at(self, address: int) -> Thing:
+        for look in (self._symbol, self._percpu, self._page_struct, self._slab, self._mapped):
+            try:
+                found = look(address)
+            except (LookupError, FaultError, ObjectAbsentError, ValueError):
+                continue
+            if found is not None:
+                return found
+        return Thing(
+            "unnamed", f"unnamed: no kernel structure accounts for {address:#x}", address & ~63, 64
+        )
+
+    def _variable(self, name: str, address: int) -> Type | None:
+        try:
+            variable = self._prog.variable(name)
+        except LookupError:
+            return None
+        return variable.type_ if variable.address_ in (None, address) else None
+
+    def _symbol(self, address: int) -> Thing | None:
+        symbol = self._prog.symbol(address)
+        if not symbol.size or address >= symbol.address + symbol.size:
+            return None
+        if symbol.kind.name == "FUNC":
+            return Thing("code", symbol.name, symbol.address, symbol.size, state="static")
+        try:
+            module = self._prog.module(address).name
+        except LookupError:
+            module = "kernel"
+        return Thing(
+            "global" if module == "kernel" else "module",
+            symbol.name,
+            symbol.address,
+            symbol.size,
+            type=self._variable(symbol.name, symbol.address),
+            state="static",
+            detail=None if module == "kernel" else f"of module {module}",
+        )
+
+    def _percpu(self, address: int) -> Thing | None:
+        at = bisect.bisect_right(self._starts, address) - 1
+        if at < 0 or address >= self._units[at].start + self._units[at].size:
+            return None
+        unit = self._units[at]
+        if unit.static:
+            inside = address - unit.start + unit.first
+            try:
+                symbol = self._prog.symbol(inside)
+            except LookupError:
+                symbol = None
+            if symbol is not None and symbol.size and inside < symbol.address + symbol.size:
+                return Thing(
+                    "percpu",
+                    f"{symbol.name} of CPU {unit.cpu}",
+                    address - (inside - symbol.address),
+                    symbol.size,
+                    type=self._variable(symbol.name, symbol.address),
+                    state="static",
+                )
+        return Thing(
+            "percpu",
+            f"allocated per-CPU memory of CPU {unit.cpu}",
+            address & ~63,
+            64,
+            detail="no record of who allocated it is kept",
+        )
+
+    def _slab(self, address: int) -> Thing | None:
+        info = slab_object_info(self._prog, address)
+        if info is None:
+            return None
+        cache = info.slab_cache.name.string_().decode(errors="replace")
+        return Thing(
+            "slab",
+            cache,
+            info.address,
+            info.slab_cache.object_size.value_(),
+            cache=cache,
+            state="live" if info.allocated else "freed",
+        )
+
+    def _page_struct(self, address: int) -> Thing | None:
+        found = pages.page_of(self._prog, address)
+        if found is None:
+            return None
+        page, start, size = found
+        return Thing(
+            "page",
+            "struct page",
+            start,
+            size,
+            type=self._prog.type("struct page"),
+            detail=pages.describe(self._prog, page),
+        )
+
+    def _mapped(self, address: int) -> Thing | None:
+        if in_direct_map(self._prog, address):
+            page = virt_to_page(self._prog, address)
+            head = compound_head(page)
+            kind, detail = pages.kind(self._prog, head)
+            if kind == "slab" or PageSlab(head):
+                return Thing("slab", "slab (object not found)", address & ~63, 64, state="freed")
+            table = self._boot_table(address)
+            if table is not None:
+                return table
+            return Thing(kind, detail, address & ~4095, 4096)
+        for known in identify_address_all(self._prog, address, cache=self._cache):
+            thing = self._identified(known, address)
+            if thing is not None:
+                return thing
+        return None
+
+    def _identified(self, known: IdentifiedAddress, address: int) -> Thing | None:
+        if isinstance(known, IdentifiedTaskStack):
+            task = known.task
+            comm = task.comm.string_().decode(errors="replace")
+            size = self._stack_size()
+            return Thing("stack", f"stack of {comm}", address & ~(size - 1), size)
+        if isinstance(known, IdentifiedVmap):
+            table = self._boot_table(address)
+            if table is not None:
+                return table
+            start = known.vmap_area.va_start.value_()
+            end = known.vmap_area.va_end.value_()
+            return Thing("vmalloc", self._allocated_by(known), start, end - start)
+        return None
+
+    def _allocated_by(self, known: IdentifiedVmap) -> str:
+        try:
+            caller = self._prog.symbol(known.vm_struct.caller.value_()).name
+        except (LookupError, FaultError):
+            return "vmalloc memory"
+        return f"vmalloc memory of {caller}()"
+
+    def _stack_size(self) -> int:
+        try:
+            return int(size_of(self._prog.type("union thread_union")))
+        except LookupError:
+            return 1 << 14
+
+    def _boot_table(self, address: int) -> Thing | None:
+        """Hash tables that boot allocates and only a pointer leads to."""
+        for pointer, entries in _TABLES:
+            try:
+                table = self._prog[pointer]
+                count = eval_entries(self._prog, entries)
+            except (LookupError, ObjectNotFoundError, FaultError):
+                continue
+            element = table.type_.type
+            start, size = table.value_(), count * size_of(element)
+            if start and start <= address < start + size:
+                index = (address - start) // max(size_of(element), 1)
+                return Thing(
+                    "memory",
+                    f"{pointer}[]",
+                    start + index * size_of(element),
+                    size_of(element),
+                    type=element,
+                    state="static",
+                    detail=f"entry {index} of {count}",
+                )
+        return None
+
+    def typed(self, thing: Thing, type_: Type, shift: int) -> Thing:
+        """``thing`` with its type known, and named after it."""
+        name = f"{thing.cache}: {type_.type_name()}" if thing.cache else thing.name
+        return replace(thing, type=type_, shift=shift, name=name)
+
+
+# Pointer to the table, and what tells its length: (variable, how).
+_TABLES: tuple[tuple[str, tuple[str, str]], ...] = (
+    ("dentry_hashtable", ("d_hash_shift", "top")),
+    ("inode_hashtable", ("i_hash_shift", "shift")),
+    ("mount_hashtable", ("m_hash_mask", "mask")),
+    ("mountpoint_hashtable", ("mp_hash_mask", "mask")),
+    ("pid_hash", ("pidhash_shift", "shift")),
+)
+
+
+def eval_entries(prog: Program, how: tuple[str, str]) -> int:
+    """Length of a hash table, from its shift or mask."""
+    value = int(prog[how[0]].value_())
+    if how[1] == "mask":
+        return value + 1
+    if how[1] == "top":
+        # d_hash takes the top bits of a 32-bit hash.
+        return 1 << (32 - value)
+    return 1 << value

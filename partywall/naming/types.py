@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What type a slab object has, judged by the code that touches it.
+
+Caches are often named after their one type. The kmalloc caches are not: there,
+every access votes for the structures that variables in its scope point to, if
+the pointer that the instruction used and the field it touched fit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from drgn import Program, Type, TypeKind
+
+from partywall.naming.code import CodeNamer
+from partywall.naming.fields import fits, size_of
+
+# Caches whose name is not that of their type, as the kernel's sources have it.
+_CACHES = {
+    "anon_inode_inode_cache": "inode",
+    "bdev_cache": "bdev_inode",
+    "cred": "cred",
+    "cred_jar": "cred",
+    "ext4_inode_cache": "ext4_inode_info",
+    "ext4_groupinfo_4k": "ext4_group_info",
+    "files_cache": "files_struct",
+    "filp": "file",
+    "fs_cache": "fs_struct",
+    "inode_cache": "inode",
+    "kernfs_iattrs_cache": "kernfs_iattrs",
+    "kernfs_node_cache": "kernfs_node",
+    "mnt_cache": "mount",
+    "mqueue_inode_cache": "mqueue_inode_info",
+    "net_namespace": "net",
+    "ovl_inode": "ovl_inode",
+    "proc_inode_cache": "proc_inode",
+    "radix_tree_node": "xa_node",
+    "shmem_inode_cache": "shmem_inode_info",
+    "sighand_cache": "sighand_struct",
+    "signal_cache": "signal_struct",
+    "skbuff_head_cache": "sk_buff",
+    "sock_inode_cache": "socket_alloc",
+    "uid_cache": "user_struct",
+    "vm_area": "vm_area_struct",
+}
+
+# Structures that are always a part of another, which is what was allocated.
+_INSIDE = {"aa_label": ("aa_profile",), "kernfs_elem_dir": ("kernfs_node",)}
+
+_KMALLOC = re.compile(r"(?:dma-)?kmalloc-.*?(\d+)(k?)$")
+_SIZES = (8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One instruction's accesses to an object: offset in it, bytes, code, caller."""
+
+    offset: int
+    size: int
+    code: int
+    caller: int
+
+
+@dataclass(frozen=True)
+class Guess:
+    """``type`` starts ``shift`` bytes into the object."""
+
+    type: Type
+    shift: int
+
+
+def kmalloc_size(cache: str) -> int | None:
+    """Object size of a kmalloc cache, None if ``cache`` is not one."""
+    found = _KMALLOC.match(cache)
+    return int(found[1]) * (1024 if found[2] else 1) if found else None
+
+
+def _plausible(type_: Type, object_size: int) -> bool:
+    """Whether a structure of this size would have come from this kmalloc cache."""
+    smaller = max((size for size in _SIZES if size < object_size), default=0)
+    size = size_of(type_)
+    members = type_.members or ()
+    flexible = bool(members) and size_of(members[-1].type) == 0
+    return size <= object_size and (size > smaller or flexible)
+
+
+def by_cache(prog: Program, cache: str, object_size: int) -> Type | None:
+    """The type that a cache is named after, if a structure of that size exists."""
+    if kmalloc_size(cache) is not None:
+        return None
+    stem = re.sub(r"(_cache|_jar|_cachep|_slab)$", "", cache)
+    for tag in (_CACHES.get(cache), cache, stem, f"{stem}_struct", f"{stem}_info"):
+        if tag is None or not tag.isidentifier():
+            continue
+        try:
+            type_ = prog.type(f"struct {tag}")
+        except LookupError:
+            continue
+        if type_.is_complete() and size_of(type_) <= object_size < size_of(type_) + 64:
+            return type_
+        # A cache that grows with the number of CPUs or of nodes.
+        if tag == _CACHES.get(cache) and size_of(type_) <= object_size:
+            return type_
+    return None
+
+
+def by_code(
+    prog: Program, code: CodeNamer, object_size: int, evidence: Iterable[Evidence]
+) -> Guess | None:
+    """The type most instructions agree on, None if there is no good one."""
+    votes: Counter[tuple[str, int]] = Counter()
+    types: dict[str, Type] = {}
+    for seen in set(evidence):
+        for (tag, shift), weight in _votes(prog, code, object_size, seen, types).items():
+            votes[tag, shift] += weight
+    if not votes:
+        return None
+    (tag, shift), weight = max(votes.items(), key=lambda vote: (vote[1], vote[0]))
+    if weight < 2:
+        return None
+    for outer in _INSIDE.get(tag, ()):
+        guess = _outer(prog, outer, tag, shift)
+        if guess is not None:
+            return guess
+    return Guess(types[tag], shift)
+
+
+def _votes(
+    prog: Program, code: CodeNamer, object_size: int, seen: Evidence, types: dict[str, Type]
+) -> Counter[tuple[str, int]]:
+    votes: Counter[tuple[str, int]] = Counter()
+    displacement = code.displacement(seen.code)
+    if displacement is not None:
+        start = seen.offset - displacement
+        for type_ in code.pointees(seen.code):
+            if 0 <= start < object_size and fits(prog, type_, displacement, seen.size):
+                assert type_.tag is not None
+                types[type_.tag] = type_
+                whole = start == 0 and _plausible(type_, object_size)
+                votes[type_.tag, start] += 4 if whole else 2
+    if seen.caller:
+        for type_ in code.pointees(seen.caller):
+            if _plausible(type_, object_size) and fits(prog, type_, seen.offset, seen.size):
+                assert type_.tag is not None
+                types[type_.tag] = type_
+                votes[type_.tag, 0] += 1
+    return votes
+
+
+def _outer(prog: Program, outer: str, inner: str, shift: int) -> Guess | None:
+    try:
+        type_ = prog.type(f"struct {outer}")
+    except LookupError:
+        return None
+    for member in type_.members or ():
+        kind = member.type
+        if kind.kind == TypeKind.STRUCT and kind.tag == inner:
+            start = shift - member.bit_offset // 8
+            if start >= 0:
+                return Guess(type_, start)
+    return None

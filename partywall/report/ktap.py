@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A result in the Kernel Test Anything Protocol, version 1, for kernel CI.
+
+Documentation/dev-tools/ktap.rst in the kernel's tree defines it. A workload
+is a test; each of its walls over the limit is a failed subtest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from partywall.report.words import busiest, count, function, plain, rate, sharers, signed_hex
+from partywall.result import Line, Result, WorkloadResult
+
+_CODE = 3
+"""Functions that a diagnostic names; the full report has them all."""
+
+
+def render(result: Result, fail_above: float) -> str:
+    """The result as KTAP.
+
+    ``fail_above``: transfers per operation that a wall may have; with more, it
+    and its workload are ``not ok``.
+    """
+    if not fail_above >= 0:
+        raise ValueError(f"the limit must be 0 or more transfers per operation, not {fail_above}")
+    kernel = result.kernel
+    lines = [
+        "KTAP version 1",
+        f"1..{len(result.workloads)}",
+        _diagnostic(f"kernel {kernel.release} ({kernel.source}), build ID {kernel.build_id}"),
+        _diagnostic(f"limit {fail_above:g} transfers/op on one cache line"),
+    ]
+    for number, workload in enumerate(result.workloads, 1):
+        lines += _workload(workload, number, fail_above)
+    return "\n".join(lines) + "\n"
+
+
+def _workload(workload: WorkloadResult, number: int, fail_above: float) -> Iterator[str]:
+    shape = workload.topology
+    # A result may hold one workload in several topologies: tell the tests apart.
+    name = f"{workload.title} {shape.containers}x{shape.cpus}"
+    over = [wall for wall in workload.walls if wall.transfers > fail_above]
+    over.sort(key=lambda wall: (-wall.transfers, wall.object.name, wall.object.line))
+    if over:
+        yield "  KTAP version 1"
+        # KUnit's tool shows this name while the subtests go by.
+        yield f"  # Subtest: {_description(name)}"
+        yield f"  1..{len(over)}"
+    for position, wall in enumerate(over, 1):
+        for line in _wall(wall, position, shape.containers):
+            yield f"  {line}"
+    yield _diagnostic(f"{name}: {_summary(workload, len(over))}")
+    yield f"{'not ok' if over else 'ok'} {number} {_description(name)}"
+
+
+def _summary(workload: WorkloadResult, over: int) -> str:
+    if workload.isolated:
+        return "isolated, no wall"
+    walls = f"{count(len(workload.walls), 'wall')}, {rate(workload.wall_transfers)} transfers/op"
+    return f"{walls}, {over or 'none'} over the limit"
+
+
+def _wall(wall: Line, number: int, containers: int) -> Iterator[str]:
+    name = f"{wall.object.name} line {signed_hex(wall.object.line)}"
+    shared = ", false sharing" if wall.false_sharing else ""
+    yield _diagnostic(
+        f"{name}: {rate(wall.transfers)} transfers/op, {sharers(wall, containers)}{shared}"
+    )
+    for site in busiest(wall)[:_CODE]:
+        source = f" at {site.source}" if site.source else ""
+        yield _diagnostic(f"  {function(site)}{source}, {site.context}, {site.field}")
+    yield f"not ok {number} {_description(name)}"
+
+
+def _diagnostic(text: str) -> str:
+    return f"# {plain(text)}"
+
+
+def _description(name: str) -> str:
+    """A name that a result line can carry.
+
+    ``#`` would start a directive, and KTAP has no escape for it; the
+    diagnostic above the result has the name as it is.
+    """
+    return plain(name).replace("#", "_").strip() or "unnamed"

@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A result for people at a terminal.
+
+The order is that of ``perf c2c``: line, offset in the line, code, containers.
+Names come last in every row, numbers before them. So a name that is too long
+for the terminal goes on in the next row with nothing else in between, and none
+needs to be cut. What we draw ourselves is ASCII and is said in words, colour
+only repeats it: a report reads the same in a file or a mail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from partywall.report.words import (
+    SCOPES,
+    Walled,
+    accesses,
+    busiest,
+    by_object,
+    count,
+    function,
+    percent,
+    plain,
+    rate,
+    sharers,
+    signed_hex,
+    topology,
+)
+from partywall.result import FieldUse, Line, Result, Site, WorkloadResult
+
+WIDEST = 120
+"""Columns used at most: a row that is longer is harder to follow."""
+
+DETAILED = 12
+"""Walls of a workload shown with fields and code unless all are asked for."""
+
+
+def render(result: Result, console: Console, *, top_sites: int = 6, verbose: bool = False) -> None:
+    """Print the result.
+
+    ``top_sites``: places in the code shown for each wall. ``verbose``: every
+    wall and every place, however many. Made for 80 columns or more, whole
+    from 60 on.
+    """
+    width = min(console.width, WIDEST)
+    for block in _report(result, top_sites, verbose):
+        console.print(block, width=width, highlight=False)
+
+
+def _report(result: Result, top_sites: int, verbose: bool) -> Iterator[RenderableType]:
+    yield _header(result)
+    yield ""
+    if not result.workloads:
+        yield "No workload was measured."
+        return
+    yield _summary(result.workloads)
+    yield from _calls(result.workloads)
+    for workload in result.workloads:
+        yield ""
+        yield from _workload(workload, None if verbose else top_sites, verbose)
+
+
+# Building blocks
+
+
+def _text(words: str, style: str = "") -> Text:
+    """Text as it is: no markup in it, nothing unprintable, never cut off."""
+    return Text(plain(words), style=style, overflow="fold")
+
+
+def _indent(block: RenderableType, columns: int) -> Padding:
+    return Padding(block, (0, 0, 0, columns), expand=False)
+
+
+class _Flow:
+    """Pieces of text on one row while they fit; the next rows are indented.
+
+    A piece is broken only if it is wider than a row of its own, so that what
+    belongs together stays together at any width.
+    """
+
+    indent = 2
+
+    def __init__(self, *pieces: Text) -> None:
+        self.pieces = pieces
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        row, used, indent = Text(overflow="fold"), 0, 0
+        for piece in self.pieces:
+            if used and indent + used + 2 + piece.cell_len > options.max_width:
+                yield _indent(row, indent)
+                row, used, indent = Text(overflow="fold"), 0, self.indent
+            if used:
+                row.append("  ")
+            row.append_text(piece)
+            used = row.cell_len
+        yield _indent(row, indent)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        whole = sum(piece.cell_len + 2 for piece in self.pieces) - 2
+        return Measurement(min(whole, 20), whole).with_maximum(options.max_width)
+
+
+def _table(numbers: Iterable[str], name: str) -> Table:
+    """A table with columns of numbers, then one of names."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for heading in numbers:
+        # Wide enough for any rate, so that tables below each other line up.
+        table.add_column(heading, justify="right", no_wrap=True, min_width=5, overflow="fold")
+    table.add_column(name, overflow="fold")
+    return table
+
+
+# What was measured
+
+
+def _header(result: Result) -> Table:
+    kernel, environment = result.kernel, result.environment
+    shapes = dict.fromkeys(topology(workload.topology) for workload in result.workloads)
+    rows = {
+        "kernel": f"{kernel.release} ({kernel.source}), build ID {kernel.build_id}",
+        "emulator": f"QEMU {environment.qemu}, CPU {environment.cpu_model}, "
+        f"{1 << environment.icount_shift} ns per instruction",
+        "topology": f"{', '.join(shapes) or 'none'} (containers x CPUs of each)",
+        "measured": f"{result.created} by Partywall {environment.partywall}",
+    }
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column(overflow="fold")
+    for heading, words in rows.items():
+        table.add_row(heading, _text(words))
+    return table
+
+
+def _summary(workloads: list[WorkloadResult]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table.add_column("workload", overflow="fold")
+    # Here the name comes first, so the rest stands at the end of a long one.
+    for heading in ("topology", "verdict", "transfers/op", "kernel instr/op"):
+        table.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
+    for workload in workloads:
+        table.add_row(
+            _text(workload.title, "bold"),
+            topology(workload.topology),
+            _verdict(workload),
+            rate(workload.wall_transfers),
+            rate(workload.instructions.kernel),
+        )
+    return table
+
+
+def _verdict(workload: WorkloadResult) -> Text:
+    if workload.isolated:
+        return Text("isolated", style="green")
+    return Text(count(len(workload.walls), "wall"), style="bold red")
+
+
+def _calls(workloads: list[WorkloadResult]) -> Iterator[RenderableType]:
+    counted = [workload for workload in workloads if workload.calls]
+    if not counted:
+        return
+    yield ""
+    yield Text("calls/op", style="bold")
+    for workload in counted:
+        calls = ", ".join(f"{call.function} {rate(call.per_op)}" for call in workload.calls)
+        yield _indent(_text(f"{workload.title}: {calls}"), 2)
+
+
+# One workload
+
+
+def _workload(
+    workload: WorkloadResult, top_sites: int | None, verbose: bool
+) -> Iterator[RenderableType]:
+    shape = workload.topology
+    where = f"{count(shape.containers, 'container')} x {count(shape.cpus, 'CPU')}"
+    yield Rule(
+        _text(f"{workload.title}, {where}", "bold"), characters="-", align="left", style="dim"
+    )
+    yield _text(workload.operation)
+    yield _findings(workload)
+    yield from _effort(workload)
+    groups = by_object(workload.walls)
+    hidden = 0 if verbose else max(0, len(workload.walls) - DETAILED)
+    if len(workload.walls) > DETAILED:
+        yield ""
+        yield from _overview(workload, groups)
+    left = len(workload.walls) - hidden
+    for walled in groups:
+        if left <= 0:
+            break
+        yield ""
+        yield from _object(walled, walled.lines[:left], workload, top_sites)
+        left -= len(walled.lines)
+    if hidden:
+        worst_first = [line for walled in groups for line in walled.lines]
+        total = sum(line.transfers for line in worst_first[-hidden:])
+        yield ""
+        yield Text(
+            f"{count(hidden, 'more wall')}, {rate(total)} transfers/op together; "
+            "--all shows them in full",
+            style="bold",
+        )
+    yield from _background(workload)
+
+
+def _findings(workload: WorkloadResult) -> Text:
+    scope = SCOPES[workload.scope]
+    limit = f"{workload.threshold:g}"
+    moved = workload.between if workload.scope == "between" else workload.within
+    if workload.isolated:
+        words = f": no line has more than {limit} transfers/op {scope}"
+    else:
+        words = (
+            f": {rate(workload.wall_transfers)} transfers/op {scope}, "
+            f"on lines with more than {limit} each"
+        )
+    if moved > 0:
+        words += f"; {rate(moved)} on all lines, {percent(workload.named)} of transfers have a name"
+    return Text.assemble(_verdict(workload), words)
+
+
+def _effort(workload: WorkloadResult) -> Iterator[RenderableType]:
+    ran = workload.instructions
+    yield _text(
+        f"per op: {rate(ran.kernel)} kernel, {rate(ran.user)} user, "
+        f"{rate(ran.background)} background instructions, {rate(workload.accesses)} accesses",
+        "dim",
+    )
+    yield _text(
+        f"{workload.operations:,} ops, {workload.window:,} per process "
+        f"after {workload.warmup:,} to warm up; confinement: {workload.confinement}",
+        "dim",
+    )
+
+
+def _overview(workload: WorkloadResult, groups: list[Walled]) -> Iterator[RenderableType]:
+    """Every wall in a row or less: objects of one name and kind share a row."""
+    rows: dict[tuple[str, str], list[Line]] = {}
+    for walled in groups:
+        rows.setdefault((walled.object.name, walled.object.kind), []).extend(walled.lines)
+    table = _table(("transf/op", "share", "lines"), "object and the code that touches it most")
+    total = workload.wall_transfers
+    for (name, _), lines in sorted(
+        rows.items(), key=lambda row: -sum(line.transfers for line in row[1])
+    ):
+        transfers = sum(line.transfers for line in lines)
+        pieces = [_text(name, "bold")]
+        if any(line.false_sharing for line in lines):
+            pieces.append(Text("FALSE SHARING", style="bold yellow"))
+        sites = [site for line in lines for site in line.code]
+        if sites:
+            pieces.append(_text(max(sites, key=accesses).function, "cyan"))
+        share = percent(transfers / total) if total else ""
+        table.add_row(rate(transfers), share, f"{len(lines):,}", _Flow(*pieces))
+    yield table
+
+
+# One object: line, offset in line, code, containers
+
+
+def _object(
+    walled: Walled, lines: tuple[Line, ...], workload: WorkloadResult, top_sites: int | None
+) -> Iterator[RenderableType]:
+    what = walled.object
+    heading = Text(f"{rate(walled.transfers)} transfers/op on ", style="bold", overflow="fold")
+    heading.append_text(_text(what.name, "bold red"))
+    yield heading
+    facts: list[str] = [what.kind]
+    if what.type is not None and what.type not in what.name:
+        facts.append(what.type)
+    facts.append(f"{count(what.size, 'byte')} at {what.address}")
+    facts.append(count(len(walled.lines), "line"))
+    if what.state == "freed":
+        facts.append("freed")
+    if what.detail:
+        facts.append(what.detail)
+    yield _indent(_text(", ".join(facts)), 2)
+    for position, line in enumerate(lines):
+        if position:
+            yield ""
+        yield from _line(line, workload, top_sites)
+
+
+def _line(line: Line, workload: WorkloadResult, top_sites: int | None) -> Iterator[RenderableType]:
+    said = Text(overflow="fold")
+    said.append(f"line {signed_hex(line.object.line)}", style="bold")
+    said.append(f": {rate(line.transfers)} transfers/op, ")
+    said.append(sharers(line, workload.topology.containers))
+    other = line.within if workload.scope == "between" else line.between
+    if other > workload.threshold:
+        elsewhere = SCOPES["within" if workload.scope == "between" else "between"]
+        said.append(f"; {rate(other)} more {elsewhere}")
+    yield _indent(said, 2)
+    if line.false_sharing:
+        words = "FALSE SHARING: some CPUs pay for a field that they do not use"
+        yield _indent(Text(words, style="bold yellow"), 2)
+    if line.fields:
+        yield _indent(_fields(line.fields), 4)
+    sites = busiest(line)
+    shown = sites[:top_sites]
+    if shown:
+        yield _indent(_code(shown), 4)
+    if len(sites) > len(shown):
+        rest = sum(accesses(site) for site in sites[len(shown) :])
+        words = f"{count(len(sites) - len(shown), 'more place')}, {rate(rest)} accesses/op"
+        yield _indent(Text(f"{words}; --all shows them", style="dim"), 4)
+
+
+def _fields(fields: list[FieldUse]) -> Table:
+    table = _table(("read", "write", "atomic", "share", "offset", "size"), "field")
+    for use in sorted(fields, key=lambda use: (use.offset, use.path)):
+        table.add_row(
+            rate(use.reads),
+            rate(use.writes),
+            rate(use.atomics),
+            percent(use.share),
+            f"{use.offset:#x}",
+            f"{use.size}",
+            _text(use.path, "magenta"),
+        )
+    return table
+
+
+def _code(sites: list[Site]) -> Table:
+    table = _table(("read", "write", "atomic"), "function, field, source, context")
+    for site in sites:
+        pieces = [_text(function(site), "cyan")]
+        if site.field:
+            pieces.append(_text(site.field, "magenta"))
+        if site.source:
+            pieces.append(_text(site.source, "dim"))
+        pieces.append(_text(site.context))
+        for position, name in enumerate(site.inlined):
+            pieces.append(_text(f"{'in' if position else 'inline'} {name}", "dim"))
+        table.add_row(rate(site.reads), rate(site.writes), rate(site.atomics), _Flow(*pieces))
+    return table
+
+
+# What the machine does by itself
+
+
+def _background(workload: WorkloadResult) -> Iterator[RenderableType]:
+    if not workload.background:
+        return
+    yield ""
+    yield _text(
+        "background (ticks, RCU, scheduler): "
+        f"{count(len(workload.background), 'line')}, "
+        f"{rate(workload.background_transfers)} transfers/op"
+    )
+    table = _table(("transf/op",), "line, code and context")
+    for line in sorted(workload.background, key=lambda line: -line.transfers):
+        what = line.object
+        pieces = [_text(f"{what.name} {signed_hex(what.line)} ({what.kind})")]
+        for site in busiest(line)[:1]:
+            pieces += [_text(function(site), "cyan"), _text(site.context)]
+        table.add_row(rate(line.transfers), _Flow(*pieces))
+    yield _indent(table, 2)

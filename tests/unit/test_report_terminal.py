@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The report at a terminal: everything is there, whole, at any width."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import builders
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from partywall.report import terminal
+from partywall.result import Result, WorkloadResult
+
+
+def shown(result: Result, width: int = 80, *, colour: bool = False, **options: int) -> str:
+    """What lands in a file, or with ``colour`` on a terminal."""
+    file = io.StringIO()
+    console = Console(
+        file=file,
+        width=width,
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+        legacy_windows=False,
+    )
+    verbose = bool(options.pop("verbose", False))
+    terminal.render(result, console, verbose=verbose, **options)
+    return file.getvalue()
+
+
+def squeezed(text: str) -> str:
+    """The text without the blanks and line ends that folding puts in."""
+    return "".join(text.split())
+
+
+def names(workload: WorkloadResult) -> set[str]:
+    """Every name that a reader must be able to copy out of the report."""
+    found = {workload.title, *(call.function for call in workload.calls)}
+    for wall in workload.walls:
+        found |= {wall.object.name, wall.object.address}
+        found |= {use.path for use in wall.fields}
+        for site in wall.code:
+            found |= {f"{site.function}+{site.offset:#x}", site.field, site.context}
+            found |= {site.source or "", *site.inlined}
+    for line in workload.background:
+        found |= {line.object.name, *(site.function for site in line.code)}
+    return found
+
+
+@pytest.fixture
+def result() -> Result:
+    return builders.result(builders.signal(), builders.isolated(), builders.false_sharing())
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 120, 200])
+def test_no_row_is_wider_than_the_terminal(result: Result, width: int) -> None:
+    everything = builders.result(*result.workloads, builders.many_walls())
+    report = shown(everything, width, verbose=True)
+    assert max(cell_len(row) for row in report.splitlines()) <= min(width, terminal.WIDEST)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_every_name_is_whole(result: Result, width: int) -> None:
+    everything = builders.result(*result.workloads, builders.many_walls())
+    report = squeezed(shown(everything, width, verbose=True))
+    wanted = {name for workload in everything.workloads for name in names(workload)}
+    assert [name for name in wanted if squeezed(name) not in report] == []
+    assert everything.kernel.build_id in report
+
+
+def test_a_long_workload_name_is_whole() -> None:
+    name = "a-program-of-somebody-with-" + "many-" * 12 + "words"
+    assert name in squeezed(shown(builders.result(builders.workload(name, []))))
+
+
+def test_a_file_gets_plain_ascii(result: Result) -> None:
+    report = shown(result)
+    assert report.isascii()
+    assert all(row.isprintable() for row in report.splitlines())
+
+
+def test_colour_adds_no_meaning(result: Result) -> None:
+    coloured = shown(result, colour=True)
+    assert "\x1b[" in coloured
+    assert Text.from_ansi(coloured).plain.split() == shown(result).split()
+
+
+def test_the_summary_has_a_row_for_each_workload(result: Result) -> None:
+    rows = [" ".join(row.split()) for row in shown(result).splitlines()]
+    assert "signal 8 x 1 3 walls 6.03 4,811" in rows
+    assert "overlay/access 8 x 1 isolated 0 4,811" in rows
+    assert "overlay/access-shared 1 x 8 1 wall 12.0 4,811" in rows
+
+
+def test_counted_calls_are_shown(result: Result) -> None:
+    assert "signal: kmem_cache_alloc_noprof 1.00, kmem_cache_free 1.00" in shown(result)
+
+
+def test_lines_of_an_object_share_a_heading(result: Result) -> None:
+    report = shown(result)
+    assert report.count("4.03 transfers/op on init_ucounts") == 1
+    assert report.count("on init_ucounts") == 1
+    assert re.search(r"line \+0x0: 2\.03 transfers/op, written by all 8 containers", report)
+    assert re.search(r"line \+0x80: 2\.00 transfers/op, written by all 8 containers", report)
+
+
+def test_the_worst_object_comes_first(result: Result) -> None:
+    report = shown(result)
+    assert report.index("on init_ucounts") < report.index("on kmalloc-256: struct aa_label")
+
+
+def test_false_sharing_is_said_in_words() -> None:
+    assert "FALSE SHARING" in shown(builders.result(builders.false_sharing()))
+    assert "FALSE SHARING" not in shown(builders.result(builders.signal()))
+
+
+def test_fields_stand_in_the_order_of_their_offsets() -> None:
+    report = shown(builders.result(builders.false_sharing()))
+    rows = [row.split() for row in report.splitlines()]
+    use = ["0", "0", "8.00", "67%", "0x0", "8", "usage"]
+    assert rows.index(use) < rows.index(["4.00", "0", "0", "33%", "0x20", "4", "fsuid"])
+
+
+def test_the_scope_of_the_walls_is_said(result: Result) -> None:
+    report = " ".join(shown(result).split())
+    assert "3 walls: 6.03 transfers/op between containers" in report
+    assert "1 wall: 12.0 transfers/op between CPUs of one container" in report
+    assert "isolated: no line has more than 0.01 transfers/op between containers" in report
+
+
+def test_transfers_of_the_other_scope_are_mentioned() -> None:
+    wall = builders.signal().walls[0].model_copy(update={"within": 1.5})
+    report = shown(builders.result(builders.workload("signal", [wall])))
+    assert "1.50 more between CPUs of one container" in " ".join(report.split())
+
+
+def test_background_and_named_share_are_shown(result: Result) -> None:
+    report = " ".join(shown(result).split())
+    assert "background (ticks, RCU, scheduler): 1 line, 0.031 transfers/op" in report
+    assert "0.031 jiffies_64 +0x0 (global) tick_do_update_jiffies64+0xa3 irq" in report
+    assert "99.7% of transfers have a name" in report
+
+
+def test_many_walls_are_listed_and_the_worst_detailed() -> None:
+    workload = builders.many_walls(120)
+    report = shown(builders.result(workload), 120)
+    detailed = re.findall(r"^  line [+-]0x", report, re.MULTILINE)
+    assert len(detailed) == terminal.DETAILED
+    hidden = sum(wall.transfers for wall in workload.walls[terminal.DETAILED :])
+    assert f"108 more walls, {hidden:,.0f} transfers/op together; --all" in report
+    table = report[report.index("object and the code") : report.index("transfers/op on")]
+    counted = [int(row.split()[2]) for row in table.splitlines()[1:] if "%" in row]
+    assert sum(counted) == 120
+
+
+def test_an_object_of_many_lines_counts_by_its_lines() -> None:
+    wall = builders.named_wall("hash_table")
+    lines = [
+        wall.model_copy(update={"object": wall.object.model_copy(update={"line": 64 * index})})
+        for index in range(20)
+    ]
+    workload = builders.workload("w", [*lines, builders.named_wall("single")])
+    report = shown(builders.result(workload))
+    assert "60.0 transfers/op on hash_table" in report
+    assert "global, 8 bytes at 0xffffffff82a00000, 20 lines" in report
+    assert len(re.findall(r"^  line \+0x", report, re.MULTILINE)) == terminal.DETAILED
+    assert "9 more walls, 27.0 transfers/op together" in report
+
+
+def test_verbose_details_every_wall_and_place() -> None:
+    report = shown(builders.result(builders.many_walls(120)), verbose=True)
+    assert len(re.findall(r"^  line [+-]0x", report, re.MULTILINE)) == 120
+    assert "--all" not in report
+
+
+def test_few_walls_need_no_overview(result: Result) -> None:
+    report = shown(result)
+    assert "object and the code" not in report
+    assert "more wall" not in report
+
+
+def test_only_the_busiest_places_are_shown_unless_all_are_asked_for() -> None:
+    result = builders.result(builders.false_sharing())
+    report = shown(result, top_sites=2)
+    assert "revert_creds" not in report
+    assert "1 more place, 4.00 accesses/op; --all shows them" in report
+    assert "revert_creds" in shown(result, top_sites=2, verbose=True)
+
+
+def test_a_result_without_workloads_is_said_to_be_empty() -> None:
+    assert "No workload was measured." in shown(builders.result())
+
+
+@settings(deadline=None)
+@given(
+    name=st.text(max_size=120),
+    width=st.integers(min_value=60, max_value=130),
+)
+def test_no_name_breaks_the_report(name: str, width: int) -> None:
+    """Markup, escape sequences and wide letters are shown, not obeyed."""
+    wall = builders.signal().walls[0]
+    hostile = wall.model_copy(
+        update={
+            "object": wall.object.model_copy(update={"name": name, "detail": name}),
+            "fields": [builders.field(name, 0)],
+            "code": [builders.site(name, 0, name, source=name, context=name, inlined=[name])],
+        }
+    )
+    workload = builders.workload(name, [hostile], variant=name, background=[hostile])
+    report = shown(builders.result(workload), width)
+    assert all(row.isprintable() for row in report.split("\n"))
+    assert max(cell_len(row) for row in report.split("\n")) <= width
+
+
+@pytest.mark.parametrize("name", ["[bold]x[/bold]", "a[red", ":smile:", "rlimit[/]"])
+def test_markup_in_a_name_is_text(name: str) -> None:
+    report = shown(builders.result(builders.workload("w", [builders.named_wall(name)])))
+    assert report.count(name) == 3
