@@ -26,7 +26,8 @@ from partywall.workloads import DIRECTORY, Workload
 GUEST_FILES = Path(__file__).resolve().parent / "guestfiles"
 PROGRAM_DIR = "/usr/lib/partywall"
 SHARED_DIR = "/usr/share/partywall"
-MODULES = ("brd", "overlay")
+MODULES = ("ext4", "overlay")
+OPTIONAL_MODULES = ("brd",)
 COMPILER = ("gcc", "-std=gnu11", "-O2", "-static", "-Wall", "-Wextra", "-Werror")
 
 
@@ -132,11 +133,9 @@ def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
     _add_program(archive, _tool("mke2fs"), "sbin/mke2fs")
     seed = compile_static([GUEST_FILES / "seed.c"], GUEST_FILES, progress)
     archive.file("sbin/seed", seed.read_bytes(), 0o755)
-    for order, module in enumerate(
-        module_closure(kernel, [*MODULES, *workload.modules]), start=10
-    ):
-        name = module.name.split(".ko", 1)[0]
-        archive.file(f"modules/{order}-{name}.ko", module.read_bytes())
+    wanted = module_closure(kernel, [*MODULES, *workload.modules], OPTIONAL_MODULES)
+    for order, module in enumerate(wanted, start=10):
+        archive.file(f"modules/{order}-{module.name}.ko", module.data)
     if workload.command:
         launcher = build_workload(None, progress)
         programs = {

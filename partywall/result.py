@@ -48,7 +48,7 @@ class Environment(Model):
     cpu_model: str
     icount_shift: int = Field(description="2**shift ns of guest time per instruction.")
     command_line: str = Field(description="Kernel command line.")
-    image_sha256: str = Field(description="Hash of the guest's initramfs.")
+    tools: dict[str, str] = Field(description="Versions of what the guest is made with.")
     visit_distance: int = Field(
         description="Line changes after which a return to a line is a new visit."
     )
@@ -171,7 +171,8 @@ class WorkloadResult(Model):
     variant: str
     operation: str = Field(description="What one operation is, in words.")
     topology: Topology
-    confinement: str = Field(description="'docker' or 'unconfined'.")
+    confinement: str = Field(description="'docker', 'docker, less …' or 'unconfined'.")
+    initramfs_sha256: str = Field(description="Hash of all that the guest holds.")
     warmup: int = Field(description="Operations per process before the window.")
     window: int = Field(description="Operations per process in the window.")
     operations: int = Field(description="In all windows together.")
@@ -184,6 +185,11 @@ class WorkloadResult(Model):
     named: float = Field(description="Share of all transfers that carry a name, 0..1.")
     walls: list[Line]
     scope: Scope = Field(description="Which transfers make a wall in this topology.")
+    inside: list[Line] = Field(
+        default_factory=list,
+        description="With several containers of several CPUs: lines that only the CPUs "
+        "of one container share, over the threshold.",
+    )
     passing: list[Passing] = Field(
         default_factory=list, description="Lines over the threshold that moved only now and then."
     )

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Names for cache lines: what is in them, which code touches which field."""
 
-from partywall.naming.lines import LineNamer, Use
+from partywall.naming.contexts import ContextNamer
+from partywall.naming.lines import LineNamer, Named
 from partywall.naming.memory import attach
 
-__all__ = ["LineNamer", "Use", "attach"]
+__all__ = ["ContextNamer", "LineNamer", "Named", "attach"]

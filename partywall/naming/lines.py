@@ -16,24 +16,7 @@ from partywall.naming.objects import ObjectNamer, Thing
 from partywall.naming.types import Evidence, by_cache, by_code
 from partywall.recording import LINE_SIZE
 from partywall.result import FieldUse, LineObject, Site
-
-
-@dataclass(frozen=True)
-class Use:
-    """Accesses to one address by one instruction in one context, all CPUs together."""
-
-    address: int
-    size: int
-    code: int
-    caller: int
-    context: int
-    atomic: bool
-    reads: int
-    writes: int
-
-    @property
-    def total(self) -> int:
-        return self.reads + self.writes
+from partywall.sharing import Use
 
 
 @dataclass

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A kernel whose files are on this machine: ``--kernel PATH --vmlinux PATH``."""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from partywall import elf
+from partywall.errors import UsageProblem
+from partywall.kernels.kernel import Kernel, embedded_config
+from partywall.kernels.modules import release_of
+from partywall.progress import Progress
+
+if TYPE_CHECKING:
+    from partywall.kernels.resolve import Request
+
+FORMS = ("PATH/bzImage with --vmlinux PATH/vmlinux",)
+
+
+def understands(request: Request) -> bool:
+    """Anything with a slash, and any file that exists."""
+    return "/" in request.kernel or Path(request.kernel).is_file()
+
+
+def image_version(image: Path) -> str:
+    """Version line of a bzImage: release, builder, number and date of the build.
+
+    Documentation/arch/x86/boot.rst has the header: its magic at 0x202, the
+    offset of the version, less 0x200, at 0x20e.
+    """
+    try:
+        with image.open("rb") as file:
+            head = file.read(0x10000)
+    except OSError as error:
+        raise UsageProblem(f"{image}: {error.strerror}", "give a bzImage with --kernel") from error
+    if len(head) < 0x210 or head[0x202:0x206] != b"HdrS":
+        raise UsageProblem(
+            f"{image} is no x86 bzImage", "it is arch/x86/boot/bzImage in a build's folder"
+        )
+    (offset,) = struct.unpack_from("<H", head, 0x20E)
+    text = head[offset + 0x200 :].split(b"\0", 1)[0] if offset else b""
+    return text.decode(errors="replace")
+
+
+def _banner(vmlinux: Path) -> str:
+    found = elf.load_symbols(vmlinux).by_name("linux_banner")
+    if not found:
+        raise UsageProblem(f"{vmlinux} is no Linux kernel: it has no linux_banner")
+    text = elf.read_memory(vmlinux, found[0].address, found[0].size or 512)
+    return text.split(b"\0", 1)[0].decode(errors="replace").strip()
+
+
+def same_build(version: str, banner: str) -> bool:
+    """Whether the version line of an image and the banner of a vmlinux agree.
+
+    ``RELEASE (BUILDER) VERSION`` and ``Linux version RELEASE (BUILDER) (COMPILER) VERSION``.
+    """
+    found = re.fullmatch(r"(\S+ \(.*?\)) (#.*)", version)
+    if found is None:
+        return False
+    return banner.startswith(f"Linux version {found[1]} (") and banner.endswith(found[2])
+
+
+def _modules(directory: Path, release: str) -> Path:
+    if not directory.is_dir():
+        raise UsageProblem(f"{directory} is no folder", "give lib/modules/RELEASE with --modules")
+    inner = directory / "lib" / "modules" / release
+    directory = inner if inner.is_dir() else directory
+    built_for = release_of(directory)
+    if built_for != release:
+        raise UsageProblem(
+            f"{directory} holds modules of {built_for or 'no kernel'}, the image is {release}",
+            "give the modules of the same build with --modules",
+        )
+    return directory
+
+
+def _config(vmlinux: Path, release: str) -> str | None:
+    for path in (vmlinux.parent / ".config", vmlinux.parent / f"config-{release}"):
+        if path.is_file():
+            return path.read_text(errors="replace")
+    return embedded_config(vmlinux)
+
+
+def get(request: Request, progress: Progress) -> Kernel:
+    """The kernel, once image, vmlinux and modules are proven to belong together."""
+    image = Path(request.kernel)
+    version = image_version(image)
+    if request.vmlinux is None:
+        raise UsageProblem(
+            f"{image} alone does not tell the names of its data", "give --vmlinux PATH/vmlinux too"
+        )
+    banner = _banner(request.vmlinux)
+    release = version.split(" ", 1)[0]
+    if not same_build(version, banner):
+        other = banner.removeprefix("Linux version ").split(" ", 1)[0]
+        detail = f"{other} and {release}" if other != release else f"two builds of {release}"
+        raise UsageProblem(
+            f"{request.vmlinux} is of another kernel than {image} ({detail})",
+            "give the vmlinux of the same build",
+        )
+    modules = None if request.modules is None else _modules(request.modules, release)
+    return Kernel(
+        source=str(image),
+        release=release,
+        image=image,
+        vmlinux=request.vmlinux,
+        modules=modules,
+        debug_modules=modules,
+        config=_config(request.vmlinux, release),
+    )

@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One workload on one kernel, from the guest's start to its `WorkloadResult`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partywall import guest, hooks, image, naming, recording, result, walls
+from partywall.errors import EnvironmentProblem, UsageProblem
+from partywall.guest import Guest
+from partywall.hooks import Hooks
+from partywall.image import Topology
+from partywall.kernels import Kernel, require
+from partywall.progress import Progress
+from partywall.qemu import Qemu
+from partywall.recording import LINE_SHIFT, LINE_SIZE, Recording
+from partywall.sharing import Uses, false_sharing
+from partywall.workloads import Workload
+
+Array = npt.NDArray[Any]
+
+# Of all transfers, the share whose lines are looked up in the guest's memory.
+# What is left are lines that moved once or twice each.
+_TO_NAME = 0.999
+_BACKGROUND_LINES = 24
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to measure and how. ``threshold``: transfers per operation."""
+
+    kernel: Kernel
+    qemu: Qemu
+    plugin: Any
+    workload: Workload
+    topology: Topology
+    confined: bool = True
+    threshold: float = walls.THRESHOLD
+    timeout: float = 300.0
+    visit_distance: int = guest.VISIT_DISTANCE
+
+    @property
+    def title(self) -> str:
+        """For progress: workload and topology."""
+        return f"{self.workload.title} {self.topology.containers} x {self.topology.cpus}"
+
+    def check(self) -> None:
+        """UsageProblem if this can't be measured, before anything is started."""
+        shape = self.topology
+        if shape.containers < 1 or shape.cpus < 1:
+            raise UsageProblem(
+                f"{shape.containers} containers x {shape.cpus} CPUs is nothing to measure",
+                "both --containers and --cpus start at 1",
+            )
+        if shape.total < 2:
+            raise UsageProblem(
+                "one container with one CPU has no neighbour to share a line with",
+                "ask for more with --containers or --cpus",
+            )
+        if shape.total > guest.MAX_CPUS:
+            raise UsageProblem(
+                f"{shape.containers} containers x {shape.cpus} CPUs are {shape.total} CPUs; "
+                f"the emulated machine has at most {guest.MAX_CPUS}",
+                "transfers per operation hardly depend on the number: 8 or 32 show the same walls",
+            )
+        require(self.kernel, self.workload.options, f"workload {self.workload.title}")
+
+    @property
+    def confinement(self) -> str:
+        """How the containers are confined, in words."""
+        if not self.confined:
+            return "unconfined"
+        workload = self.workload
+        less = [f"+{name}" for name in workload.capabilities]
+        if workload.apparmor == "unconfined":
+            less.append("no AppArmor")
+        if workload.systempaths == "unconfined":
+            less.append("all of /proc")
+        return f"docker ({', '.join(less)})" if less else "docker"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A workload's result, and what the guest said of its kernel."""
+
+    result: result.WorkloadResult
+    version: str
+
+
+def measure(plan: Plan, progress: Progress) -> Measured:
+    """Boots, runs, records, analyses and names."""
+    plan.check()
+    parts, digest = guest.initramfs(
+        image.base(plan.kernel, plan.workload, progress),
+        image.job(plan.workload, plan.topology, confined=plan.confined),
+    )
+    watched = hooks.build(plan.kernel.vmlinux, plan.workload)
+    settings = guest.Settings(
+        qemu=plan.qemu,
+        kernel_image=plan.kernel.image,
+        initramfs=parts,
+        topology=plan.topology,
+        plugin=plan.plugin,
+        hooks=watched.text,
+        timeout=plan.timeout,
+        visit_distance=plan.visit_distance,
+    )
+    with Guest(settings) as machine:
+        with progress.step(f"{plan.title}: guest", guest.expected_seconds(plan.topology)):
+            recorded = recording.load(machine.wait())
+        _whole(recorded, plan.topology)
+        with progress.step(f"{plan.title}: walls and their names"):
+            analysis = _Analysis(plan, recorded, watched, machine)
+            return Measured(analysis.workload(digest), machine.said("version") or "unknown")
+
+
+def _whole(recorded: Recording, topology: Topology) -> None:
+    """Every CPU must have had its window, or the averages mean nothing."""
+    cpus = [party for party in recorded.parties if not party.thread]
+    missing = [party.cpu for party in cpus if not party.windows]
+    if len(cpus) != topology.total or missing:
+        raise EnvironmentProblem(
+            f"{len(missing) or topology.total - len(cpus)} CPUs ran no window",
+            "is the program marked on every CPU? --no-markers measures its whole run",
+        )
+
+
+class _Analysis:
+    """From one recording, and the guest that made it, to a result."""
+
+    def __init__(self, plan: Plan, recorded: Recording, watched: Hooks, machine: Guest) -> None:
+        self._plan, self._recorded, self._watched = plan, recorded, watched
+        shape = plan.topology
+        self._operations = plan.workload.window * shape.total
+        self._parties = walls.Parties.of(recorded, shape.cpus)
+        self._lines = walls.analyse(recorded, self._parties, self._operations)
+        self._scope: result.Scope = "between" if shape.containers > 1 else "within"
+        self._prog = naming.attach(machine, plan.kernel)
+        contexts = naming.ContextNamer(self._prog, recorded.stacks.tolist(), watched.charged)
+        self._uses = Uses(recorded, foreground=True)
+        self._background_uses = Uses(recorded, foreground=False)
+        self._namer = naming.LineNamer(self._prog, contexts, self._uses)
+        self._background_namer = naming.LineNamer(self._prog, contexts, self._background_uses)
+
+    def _persistent(self, moved: Array) -> Array:
+        """Which lines all CPUs run into, rather than being handed on once or twice.
+
+        A line that moves less than once per container in the whole window is
+        memory that one let go of and another took up; with short windows it
+        would pass the threshold all the same.
+        """
+        shape = self._plan.topology
+        parties = shape.containers if shape.containers > 1 else shape.cpus
+        over = moved > self._plan.threshold
+        return np.asarray(over & (moved * self._operations >= parties - 1e-6))
+
+    def workload(self, digest: str) -> result.WorkloadResult:
+        """The result."""
+        plan, lines, operations = self._plan, self._lines, self._operations
+        between, within = lines.between, lines.within
+        moved = between if self._scope == "between" else within
+        persistent = self._persistent(moved)
+        found = [self._wall(row, self._scope) for row in _worst_first(moved, persistent)]
+        inside: list[result.Line] = []
+        if self._scope == "between" and plan.topology.cpus > 1:
+            only = self._persistent(within) & ~persistent
+            inside = [self._wall(row, "within") for row in _worst_first(within, only)]
+        total = between + within
+        done = {line.address: line.object for line in [*found, *inside]}
+        objects = self._objects(total, done)
+        named = sum(
+            float(total[row]) for row, what in objects.items() if what.kind != "unnamed"
+        )
+        sum_total = float(total.sum())
+        over = (moved > plan.threshold) & ~persistent
+        background, background_total = self._background()
+        return result.WorkloadResult(
+            workload=plan.workload.name,
+            variant=plan.workload.variant,
+            operation=plan.workload.operation,
+            topology=result.Topology(
+                containers=plan.topology.containers, cpus=plan.topology.cpus
+            ),
+            confinement=plan.confinement,
+            initramfs_sha256=digest,
+            warmup=plan.workload.warmup,
+            window=plan.workload.window,
+            operations=operations,
+            threshold=plan.threshold,
+            instructions=self._instructions(),
+            accesses=sum(p.foreground_accesses for p in self._recorded.parties) / operations,
+            calls=[
+                result.CallCount(
+                    function=name,
+                    per_op=sum(p.calls[number] for p in self._recorded.parties) / operations,
+                )
+                for number, name in enumerate(self._watched.counted)
+            ],
+            between=float(between.sum()),
+            within=float(within.sum()),
+            named=named / sum_total if sum_total else 1.0,
+            walls=found,
+            scope=self._scope,
+            inside=inside,
+            passing=self._passing(moved, over, objects),
+            background=background,
+            background_transfers=background_total,
+        )
+
+    def _instructions(self) -> result.Instructions:
+        parties, operations = self._recorded.parties, self._operations
+        return result.Instructions(
+            kernel=sum(p.kernel_instructions for p in parties) / operations,
+            user=sum(p.user_instructions for p in parties) / operations,
+            background=sum(p.background_instructions for p in parties) / operations,
+        )
+
+    def _others(self, scope: result.Scope) -> Array:
+        between, within = self._parties.others()
+        return between if scope == "between" else within
+
+    def _wall(self, row: int, scope: result.Scope) -> result.Line:
+        lines, operations = self._lines, self._operations
+        address = int(lines.number[row]) << LINE_SHIFT
+        named = self._namer.line(address, operations)
+        reads, writes = lines.reads[row], lines.writes[row]
+        others = self._others(scope)
+        moved = float((lines.between if scope == "between" else lines.within)[row])
+        reading = float(np.minimum(reads, writes @ others.astype(np.int64)).sum())
+        writers, readers = self._containers(reads, writes)
+        return result.Line(
+            address=f"{address:#x}",
+            object=named.object,
+            transfers=moved,
+            between=float(lines.between[row]),
+            within=float(lines.within[row]),
+            write_visits=float(writes.sum()) / operations,
+            read_visits=float(reads.sum()) / operations,
+            false_sharing=false_sharing(
+                self._uses,
+                address,
+                [(use.offset, use.size) for use in named.fields],
+                others,
+                moved * operations,
+                reading,
+                self._plan.threshold * operations,
+            ),
+            fields=named.fields,
+            code=named.code,
+            writers=writers,
+            readers=readers,
+        )
+
+    def _containers(self, reads: Array, writes: Array) -> tuple[list[int], list[int]]:
+        """Containers that write, and that only read, by their parties' visits."""
+        container = self._parties.container
+        writers = {int(c) for c in container[writes > 0] if c >= 0}
+        readers = {int(c) for c in container[reads > 0] if c >= 0} - writers
+        return sorted(writers), sorted(readers)
+
+    def _objects(
+        self, total: Array, done: dict[str, result.LineObject]
+    ) -> dict[int, result.LineObject]:
+        """Row -> object, the lines that move most first, up to `_TO_NAME` of all."""
+        objects: dict[int, result.LineObject] = {}
+        left = float(total.sum()) * (1 - _TO_NAME)
+        order = _worst_first(total, total > 0)
+        small = len(order)
+        while small and (left := left - float(total[order[small - 1]])) >= 0:
+            small -= 1
+        for row in order[:small]:
+            address = int(self._lines.number[row]) << LINE_SHIFT
+            known = done.get(f"{address:#x}")
+            objects[row] = known or self._namer.object_of(address)
+        return objects
+
+    def _passing(
+        self, moved: Array, over: Array, objects: dict[int, result.LineObject]
+    ) -> list[result.Passing]:
+        """Lines over the threshold that are no walls, by what they hold."""
+        groups: dict[str, list[float]] = defaultdict(list)
+        for row in _worst_first(moved, over):
+            what = objects.get(row)
+            groups["not looked up" if what is None else what.name].append(float(moved[row]))
+        return sorted(
+            (
+                result.Passing(name=name, lines=len(group), transfers=sum(group))
+                for name, group in groups.items()
+            ),
+            key=lambda group: (-group.transfers, group.name),
+        )
+
+    def _background(self) -> tuple[list[result.Line], float]:
+        """Lines that ticks, RCU and the scheduler move, and all their transfers per op."""
+        lines = self._lines
+        between = self._scope == "between"
+        moved = lines.background_between if between else lines.background_within
+        own = lines.between if between else lines.within
+        chosen = self._persistent(moved) & (own <= self._plan.threshold)
+        found = []
+        for row in _worst_first(moved, chosen)[:_BACKGROUND_LINES]:
+            address = int(lines.number[row]) << LINE_SHIFT
+            named = self._background_namer.line(address, self._operations)
+            uses = list(self._background_uses(address, address + LINE_SIZE))
+            writes = sum(use.writes for use in uses) / self._operations
+            reads = sum(use.reads for use in uses) / self._operations
+            found.append(
+                result.Line(
+                    address=f"{address:#x}",
+                    object=named.object,
+                    transfers=float(moved[row]),
+                    between=float(lines.background_between[row]),
+                    within=float(lines.background_within[row]),
+                    write_visits=writes,
+                    read_visits=reads,
+                    false_sharing=False,
+                    fields=named.fields,
+                    code=named.code,
+                    writers=[],
+                    readers=[],
+                )
+            )
+        return found, float(moved.sum())
+
+
+def _worst_first(moved: Array, chosen: Iterable[bool] | Array) -> list[int]:
+    """Rows that are chosen, most transfers first, then by address."""
+    rows = np.flatnonzero(np.asarray(chosen))
+    order = np.lexsort((rows, -moved[rows]))
+    return [int(row) for row in rows[order]]
