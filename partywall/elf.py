@@ -49,6 +49,9 @@ class Symbols:
         for symbol in symbols:
             self._by_name[symbol.name].append(symbol)
 
+    def __iter__(self) -> Iterator[Symbol]:
+        return (symbol for symbols in self._by_name.values() for symbol in symbols)
+
     def by_name(self, name: str) -> list[Symbol]:
         """All symbols of that name."""
         return self._by_name.get(name, [])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partywall import guest, hooks, image, naming, recording, result, walls
+from partywall import elf, guest, hooks, image, naming, recording, result, walls
 from partywall.errors import EnvironmentProblem, UsageProblem
 from partywall.guest import Guest
 from partywall.hooks import Hooks
@@ -145,8 +145,11 @@ class _Analysis:
         contexts = naming.ContextNamer(self._prog, recorded.stacks.tolist(), watched.charged)
         self._uses = Uses(recorded, foreground=True)
         self._background_uses = Uses(recorded, foreground=False)
-        self._namer = naming.LineNamer(self._prog, contexts, self._uses)
-        self._background_namer = naming.LineNamer(self._prog, contexts, self._background_uses)
+        symbols = elf.load_symbols(plan.kernel.vmlinux)
+        self._namer = naming.LineNamer(self._prog, symbols, contexts, self._uses)
+        self._background_namer = naming.LineNamer(
+            self._prog, symbols, contexts, self._background_uses
+        )
 
     def _persistent(self, moved: Array) -> Array:
         """Which lines all CPUs run into, rather than being handed on once or twice.

@@ -19,6 +19,10 @@ from partywall.recording import Recording
 Array = npt.NDArray[Any]
 THRESHOLD = 0.01
 
+# The fixmap: registers of devices (each CPU has a local APIC of its own there)
+# and passing mappings of pages that have a line elsewhere.
+_NO_MEMORY = np.uint64(0xFFFF_FFFF_FF00_0000 >> 6)
+
 
 def transfers(reads: Array, writes: Array, others: Array) -> Array:
     """Transfers of each line, summed over parties; shape (lines,).
@@ -89,6 +93,7 @@ def _visits(recording: Recording, numbers: Array, foreground: bool) -> tuple[Arr
     reads, writes = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     for column, party in enumerate(recording.parties):
         chosen = party.lines[(party.lines["key"] & 1).astype(bool) == foreground]
+        chosen = chosen[(chosen["key"] >> np.uint64(1)) < _NO_MEMORY]
         rows = np.searchsorted(numbers, chosen["key"] >> np.uint64(1))
         reads[rows, column] = chosen["reads"]
         writes[rows, column] = chosen["writes"]
@@ -99,6 +104,7 @@ def analyse(recording: Recording, parties: Parties, operations: int) -> Lines:
     """Transfers of every line that can move, per operation."""
     keys = [party.lines["key"] >> np.uint64(1) for party in recording.parties]
     numbers = np.unique(np.concatenate(keys)) if keys else np.zeros(0, np.uint64)
+    numbers = numbers[numbers < _NO_MEMORY]
     reads, writes = _visits(recording, numbers, foreground=True)
     other_reads, other_writes = _visits(recording, numbers, foreground=False)
     between, within = (transfers(reads, writes, others) for others in parties.others())

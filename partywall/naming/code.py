@@ -16,7 +16,7 @@ from partywall.naming.fields import strip
 # Wrappers that tell a reader nothing: atomics and barriers go through several.
 _NOISE = re.compile(
     r"(arch|raw|instrument|kasan|kcsan|__kcsan)_|__?(read|write)_once|"
-    r"(atomic|atomic64|atomic_long)_|(ticket|virt)_|__(get|put)_user_nocheck"
+    r"(atomic|atomic64|atomic_long)_|_{0,2}(refcount|kref|rcuref)_|(ticket|virt)_|__(get|put)_user_nocheck"
 )
 
 

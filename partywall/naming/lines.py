@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from drgn import Program
 
+from partywall.elf import Symbols
 from partywall.naming.code import CodeNamer
 from partywall.naming.contexts import ContextNamer
 from partywall.naming.fields import field_at
@@ -62,6 +63,7 @@ class LineNamer:
     def __init__(
         self,
         prog: Program,
+        symbols: Symbols,
         contexts: ContextNamer,
         uses: Callable[[int, int], Iterable[Use]],
     ) -> None:
@@ -69,7 +71,7 @@ class LineNamer:
         self._contexts = contexts
         self._uses = uses
         self._code = CodeNamer(prog)
-        self._objects = ObjectNamer(prog)
+        self._objects = ObjectNamer(prog, symbols)
         self._typed: dict[tuple[int, int], Thing] = {}
 
     def _thing(self, address: int) -> Thing:

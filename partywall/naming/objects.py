@@ -20,6 +20,7 @@ from drgn.helpers.linux.list import list_for_each_entry
 from drgn.helpers.linux.mm import PageSlab, compound_head, in_direct_map, virt_to_page
 from drgn.helpers.linux.slab import slab_object_info
 
+from partywall.elf import Symbol, Symbols
 from partywall.naming import pages
 from partywall.naming.fields import size_of
 from partywall.result import LineObject
@@ -73,9 +74,12 @@ class _Unit:
 class ObjectNamer:
     """Names data of the guest's kernel."""
 
-    def __init__(self, prog: Program) -> None:
+    def __init__(self, prog: Program, symbols: Symbols) -> None:
         self._prog = prog
         self._cache: dict[Any, Any] = {}
+        self._same: dict[tuple[str, int, int], Thing] = {}
+        self._static_percpu = _static_percpu(symbols)
+        self._percpu_addresses = [symbol.address for symbol in self._static_percpu]
         self._units = self._percpu_units()
         self._starts = [unit.start for unit in self._units]
         self.at = lru_cache(maxsize=None)(self._at)
@@ -112,7 +116,8 @@ class ObjectNamer:
             except (LookupError, FaultError, ObjectAbsentError, ValueError):
                 continue
             if found is not None:
-                return found
+                # One object is one value, however it was found.
+                return self._same.setdefault((found.name, found.address, found.size), found)
         return Thing(
             "unnamed", f"unnamed: no kernel structure accounts for {address:#x}", address & ~63, 64
         )
@@ -151,11 +156,9 @@ class ObjectNamer:
         unit = self._units[at]
         if unit.static:
             inside = address - unit.start + unit.first
-            try:
-                symbol = self._prog.symbol(inside)
-            except LookupError:
-                symbol = None
-            if symbol is not None and symbol.size and inside < symbol.address + symbol.size:
+            at = bisect.bisect_right(self._percpu_addresses, inside) - 1
+            symbol = self._static_percpu[at] if at >= 0 else None
+            if symbol is not None and inside < symbol.address + symbol.size:
                 return Thing(
                     "percpu",
                     f"{symbol.name} of CPU {unit.cpu}",
@@ -272,6 +275,16 @@ class ObjectNamer:
         """``thing`` with its type known, and named after it."""
         name = f"{thing.cache}: {type_.type_name()}" if thing.cache else thing.name
         return replace(thing, type=type_, shift=shift, name=name)
+
+
+def _static_percpu(symbols: Symbols) -> list[Symbol]:
+    """Per-CPU variables by address, which are not addresses of memory: drgn has none of them."""
+    bounds = [symbols.by_name(name) for name in ("__per_cpu_start", "__per_cpu_end")]
+    if not all(bounds):
+        return []
+    start, end = bounds[0][0].address, bounds[1][0].address
+    inside = [symbol for symbol in symbols if symbol.size and start <= symbol.address < end]
+    return sorted(inside, key=lambda symbol: (symbol.address, symbol.name))
 
 
 # Pointer to the table, and what tells its length: (variable, how).

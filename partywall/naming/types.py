@@ -50,6 +50,14 @@ _CACHES = {
 # Structures that are always a part of another, which is what was allocated.
 _INSIDE = {"aa_label": ("aa_profile",), "kernfs_elem_dir": ("kernfs_node",)}
 
+# Structures that others are made of: an object is hardly ever one of these alone.
+_PARTS = frozenset(
+    "callback_head hlist_bl_head hlist_bl_node hlist_head hlist_node kref list_head list_lru_node "
+    "llist_head llist_node lockref mutex optimistic_spin_queue path percpu_ref qspinlock "
+    "raw_spinlock rb_node rb_root rcu_head refcount_struct rw_semaphore seqcount spinlock "
+    "swait_queue_head timer_list wait_queue_entry wait_queue_head work_struct xarray".split()
+)
+
 _KMALLOC = re.compile(r"(?:dma-)?kmalloc-.*?(\d+)(k?)$")
 _SIZES = (8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192)
 
@@ -118,7 +126,10 @@ def by_code(
             votes[tag, shift] += weight
     if not votes:
         return None
-    (tag, shift), weight = max(votes.items(), key=lambda vote: (vote[1], vote[0]))
+    # Of equals the largest: an inner structure is seen wherever its outer one is.
+    (tag, shift), weight = max(
+        votes.items(), key=lambda vote: (vote[1], size_of(types[vote[0][0]]), vote[0])
+    )
     if weight < 2:
         return None
     for outer in _INSIDE.get(tag, ()):
@@ -136,6 +147,8 @@ def _votes(
     if displacement is not None:
         start = seen.offset - displacement
         for type_ in code.pointees(seen.code):
+            if type_.tag in _PARTS:
+                continue
             if 0 <= start < object_size and fits(prog, type_, displacement, seen.size):
                 assert type_.tag is not None
                 types[type_.tag] = type_
@@ -143,7 +156,7 @@ def _votes(
                 votes[type_.tag, start] += 4 if whole else 2
     if seen.caller:
         for type_ in code.pointees(seen.caller):
-            if _plausible(type_, object_size) and fits(prog, type_, seen.offset, seen.size):
+            if type_.tag not in _PARTS and _plausible(type_, object_size) and fits(prog, type_, seen.offset, seen.size):
                 assert type_.tag is not None
                 types[type_.tag] = type_
                 votes[type_.tag, 0] += 1

@@ -338,6 +338,10 @@ def _code(sites: list[Site]) -> Table:
             pieces.append(_text(site.field, "magenta"))
         if site.source:
             pieces.append(_text(site.source, "dim"))
+        if site.caller:
+            pieces.append(_text(f"from {site.caller}", "cyan"))
+            if site.caller_source:
+                pieces.append(_text(site.caller_source, "dim"))
         pieces.append(_text(site.context))
         for position, name in enumerate(site.inlined):
             pieces.append(_text(f"{'in' if position else 'inline'} {name}", "dim"))
