@@ -12,6 +12,7 @@ from capstone.x86 import X86_OP_MEM, X86_REG_INVALID, X86_REG_RIP
 from drgn import FaultError, Program, StackFrame, Type, TypeKind
 
 from partywall.naming.fields import strip
+from partywall.naming.unreadable import UNREADABLE
 
 # Wrappers that tell a reader nothing: atomics and barriers go through several.
 _NOISE = re.compile(
@@ -45,13 +46,13 @@ class CodeNamer:
     def _frames(self, address: int) -> list[StackFrame]:
         try:
             return list(self._prog.stack_trace_from_pcs([address]))
-        except (LookupError, ValueError, FaultError):
+        except UNREADABLE:
             return []
 
     def _name(self, address: int) -> Code:
         try:
             symbol = self._prog.symbol(address)
-        except LookupError:
+        except UNREADABLE:
             return Code("(generated code)", 0, None, None, ())
         frames = self._frames(address)
         inlined = tuple(
@@ -70,7 +71,7 @@ class CodeNamer:
     def _module(self, address: int) -> str | None:
         try:
             name = self._prog.module(address).name
-        except LookupError:
+        except UNREADABLE:
             return None
         return None if name == "kernel" else name
 
@@ -80,12 +81,12 @@ class CodeNamer:
         for frame in self._frames(address):
             try:
                 names = frame.locals()
-            except (LookupError, FaultError):
+            except UNREADABLE:
                 continue
             for name in names:
                 try:
                     type_ = strip(frame[name].type_)
-                except (LookupError, FaultError, ValueError):
+                except UNREADABLE:
                     continue
                 if type_.kind != TypeKind.POINTER:
                     continue
@@ -123,7 +124,7 @@ def _source(frames: list[StackFrame]) -> str | None:
     for frame in frames:
         try:
             path, line, _ = frame.source()
-        except LookupError:
+        except UNREADABLE:
             continue
         text = f"{_relative(path)}:{line}"
         if not path.endswith(".h"):

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from drgn import FaultError, Program
+from drgn import Program
 from drgn.helpers.linux.pid import for_each_task
 
 from partywall import recording, syscalls
+from partywall.naming.unreadable import UNREADABLE
 
 _FIXED = {
     recording.USER: "entry",
@@ -48,6 +49,6 @@ def _threads(prog: Program) -> dict[int, str]:
         for task in for_each_task(prog):
             comm = task.comm.string_().decode(errors="replace")
             names[task.stack.value_()] = comm
-    except (LookupError, FaultError):
+    except UNREADABLE:
         pass
     return names

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from drgn import Program, Type, TypeKind
 
+from partywall.naming.unreadable import UNREADABLE
+
 # What people speak of as one thing, whatever it is made of.
 _WHOLE = frozenset(
     "atomic_t atomic64_t atomic_long_t refcount_t rcuref_t kuid_t kgid_t spinlock_t "
@@ -57,7 +59,7 @@ def _enumerator(prog: Program, struct: str | None, member: str, index: int) -> s
             for constant in prog.type(f"enum {enum}").enumerators or ():
                 if constant.value == index:
                     return constant.name
-        except LookupError:
+        except UNREADABLE:
             pass
     return str(index)
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from drgn import Program
 
 from partywall.elf import Symbols
 from partywall.naming.code import CodeNamer
 from partywall.naming.contexts import ContextNamer
-from partywall.naming.fields import field_at
+from partywall.naming.fields import field_at, size_of
 from partywall.naming.objects import ObjectNamer, Thing
 from partywall.naming.types import Evidence, by_cache, by_code
 from partywall.recording import LINE_SIZE
 from partywall.result import FieldUse, LineObject, Site
 from partywall.sharing import Use
+
+
+_ARRAY = 4
 
 
 @dataclass
@@ -107,8 +110,15 @@ class LineNamer:
         inside = use.address - thing.address - thing.shift
         if inside < 0:
             return _Place(thing, f"+{address - thing.address:#x}", offset, size)
+        element = size_of(thing.type)
+        index = 0
+        if element and thing.size >= _ARRAY * element and thing.shift % element == 0:
+            # So small a part of its object repeats: count from the object's start.
+            index, inside = divmod(inside + thing.shift, element)
         found = field_at(self._prog, thing.type, inside, use.size)
-        start = thing.address + thing.shift + found.offset
+        start = thing.address + thing.shift + index * element + found.offset
+        if index or (element and thing.size >= _ARRAY * element):
+            found = replace(found, path=f"[{index}].{found.path}")
         if start < line or found.size > LINE_SIZE:
             return _Place(thing, found.path, offset, size)
         return _Place(thing, found.path, start - line, found.size)

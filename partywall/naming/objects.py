@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from drgn import FaultError, ObjectAbsentError, ObjectNotFoundError, Program, Type
+from drgn import Program, Type
 from drgn.helpers.common.memory import IdentifiedAddress, identify_address_all
 from drgn.helpers.linux.common import IdentifiedTaskStack, IdentifiedVmap
 from drgn.helpers.linux.cpumask import for_each_possible_cpu
@@ -23,6 +23,7 @@ from drgn.helpers.linux.slab import slab_object_info
 from partywall.elf import Symbol, Symbols
 from partywall.naming import pages
 from partywall.naming.fields import size_of
+from partywall.naming.unreadable import UNREADABLE
 from partywall.result import LineObject
 
 
@@ -105,7 +106,7 @@ class ObjectNamer:
                     for cpu in cpus:
                         at = start + prog["pcpu_unit_offsets"][cpu].value_()
                         units.append(_Unit(at, size, cpu, 0, False))
-        except (LookupError, FaultError, ObjectAbsentError, AttributeError):
+        except UNREADABLE:
             pass
         return sorted(units, key=lambda unit: unit.start)
 
@@ -113,7 +114,7 @@ class ObjectNamer:
         for look in (self._symbol, self._percpu, self._page_struct, self._slab, self._mapped):
             try:
                 found = look(address)
-            except (LookupError, FaultError, ObjectAbsentError, ValueError):
+            except UNREADABLE:
                 continue
             if found is not None:
                 # One object is one value, however it was found.
@@ -125,7 +126,7 @@ class ObjectNamer:
     def _variable(self, name: str, address: int) -> Type | None:
         try:
             variable = self._prog.variable(name)
-        except LookupError:
+        except UNREADABLE:
             return None
         return variable.type_ if variable.address_ in (None, address) else None
 
@@ -137,7 +138,7 @@ class ObjectNamer:
             return Thing("code", symbol.name, symbol.address, symbol.size, state="static")
         try:
             module = self._prog.module(address).name
-        except LookupError:
+        except UNREADABLE:
             module = "kernel"
         return Thing(
             "global" if module == "kernel" else "module",
@@ -169,10 +170,10 @@ class ObjectNamer:
                 )
         return Thing(
             "percpu",
-            f"allocated per-CPU memory of CPU {unit.cpu}",
+            "allocated per-CPU memory",
             address & ~63,
             64,
-            detail="no record of who allocated it is kept",
+            detail=f"CPU {unit.cpu}'s copy; the kernel does not keep who allocated it",
         )
 
     def _slab(self, address: int) -> Thing | None:
@@ -194,13 +195,14 @@ class ObjectNamer:
         if found is None:
             return None
         page, start, size = found
+        frame, use = pages.describe(self._prog, page)
         return Thing(
             "page",
-            "struct page",
+            f"struct page of {use}",
             start,
             size,
             type=self._prog.type("struct page"),
-            detail=pages.describe(self._prog, page),
+            detail=frame,
         )
 
     def _mapped(self, address: int) -> Thing | None:
@@ -238,23 +240,26 @@ class ObjectNamer:
     def _allocated_by(self, known: IdentifiedVmap) -> str:
         try:
             caller = self._prog.symbol(known.vm_struct.caller.value_()).name
-        except (LookupError, FaultError):
+        except UNREADABLE:
             return "vmalloc memory"
         return f"vmalloc memory of {caller}()"
 
     def _stack_size(self) -> int:
         try:
             return int(size_of(self._prog.type("union thread_union")))
-        except LookupError:
+        except UNREADABLE:
             return 1 << 14
 
     def _boot_table(self, address: int) -> Thing | None:
-        """Hash tables that boot allocates and only a pointer leads to."""
+        """What boot allocates and only a pointer leads to: tables, memory nodes."""
+        node = self._memory_node(address)
+        if node is not None:
+            return node
         for pointer, entries in _TABLES:
             try:
                 table = self._prog[pointer]
                 count = eval_entries(self._prog, entries)
-            except (LookupError, ObjectNotFoundError, FaultError):
+            except UNREADABLE:
                 continue
             element = table.type_.type
             start, size = table.value_(), count * size_of(element)
@@ -268,6 +273,27 @@ class ObjectNamer:
                     type=element,
                     state="static",
                     detail=f"entry {index} of {count}",
+                )
+        return None
+
+    def _memory_node(self, address: int) -> Thing | None:
+        try:
+            type_ = self._prog.type("struct pglist_data")
+            nodes = self._prog["node_data"]
+            count = nodes.type_.length or 0
+        except UNREADABLE:
+            return None
+        for number in range(count):
+            start = nodes[number].value_()
+            if start and start <= address < start + size_of(type_):
+                return Thing(
+                    "memory",
+                    f"node_data[{number}]",
+                    start,
+                    size_of(type_),
+                    type=type_,
+                    state="static",
+                    detail="the memory node's zones and counters",
                 )
         return None
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from drgn import FaultError, Object, ObjectAbsentError, Program
+from drgn import Object, Program
 from drgn.helpers.linux.fs import inode_path
 from drgn.helpers.linux.mm import (
     PageReserved,
@@ -14,6 +14,8 @@ from drgn.helpers.linux.mm import (
 )
 from drgn.helpers.linux.slab import find_containing_slab_cache
 
+from partywall.naming.unreadable import UNREADABLE
+
 PAGE_MAPPING_ANON = 1
 PAGE_MAPPING_FLAGS = 3
 
@@ -23,11 +25,11 @@ def _is_page_table(prog: Program, page: Object) -> bool:
     try:
         # Linux 6.11 made the type a number in the top byte.
         return bool(value >> 24 == prog.constant("PGTY_table").value_())
-    except LookupError:
+    except UNREADABLE:
         pass
     try:
         bit = prog.constant("PG_table").value_()
-    except LookupError:
+    except UNREADABLE:
         bit = 0x400
     return bool(value & (0xF000_0000 | bit) == 0xF000_0000)
 
@@ -53,7 +55,7 @@ def _file(prog: Program, page: Object) -> str:
     kind = inode.i_sb.s_type.name.string_().decode(errors="replace")
     path = inode_path(inode)
     name = path.decode(errors="replace") if path else f"inode {inode.i_ino.value_()}"
-    return f"page of {name} ({kind})"
+    return f"file {name} ({kind})"
 
 
 def kind(prog: Program, head: Object) -> tuple[str, str]:
@@ -69,21 +71,21 @@ def kind(prog: Program, head: Object) -> tuple[str, str]:
             if head.mapping.value_() & PAGE_MAPPING_ANON:
                 return "memory", "anonymous memory"
             return "memory", _file(prog, head)
-    except (LookupError, FaultError, ObjectAbsentError, AttributeError):
-        return "memory", "pages of unknown use"
+    except UNREADABLE:
+        return "memory", "memory of unknown use"
     if not head._refcount.counter.value_():
-        return "memory", "free pages"
-    return "memory", "pages of the kernel's own"
+        return "memory", "free memory"
+    return "memory", "kernel memory (pages)"
 
 
-def describe(prog: Program, page: Object) -> str:
-    """What a struct page stands for, for people."""
+def describe(prog: Program, page: Object) -> tuple[str, str]:
+    """A struct page's frame, and what the memory there is used for."""
     try:
         head = compound_head(page)
         _, use = kind(prog, head)
         if PageSlab(head):
             cache = find_containing_slab_cache(page_to_virt(head))
             use = f"slab {cache.name.string_().decode(errors='replace')}"
-        return f"page frame {page_to_pfn(page).value_():#x}, {use}"
-    except (LookupError, FaultError, ObjectAbsentError, AttributeError, TypeError):
-        return "a page frame"
+        return f"page frame {page_to_pfn(page).value_():#x}", use
+    except UNREADABLE:
+        return "", "unknown use"

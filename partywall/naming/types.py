@@ -17,6 +17,7 @@ from drgn import Program, Type, TypeKind
 
 from partywall.naming.code import CodeNamer
 from partywall.naming.fields import fits, size_of
+from partywall.naming.unreadable import UNREADABLE
 
 # Caches whose name is not that of their type, as the kernel's sources have it.
 _CACHES = {
@@ -53,7 +54,8 @@ _INSIDE = {"aa_label": ("aa_profile",), "kernfs_elem_dir": ("kernfs_node",)}
 # Structures that others are made of: an object is hardly ever one of these alone.
 _PARTS = frozenset(
     "callback_head hlist_bl_head hlist_bl_node hlist_head hlist_node kref list_head list_lru_node "
-    "llist_head llist_node lockref mutex optimistic_spin_queue path percpu_ref qspinlock "
+    "llist_head llist_node lockref mutex optimistic_spin_queue page_counter path "
+    "percpu_counter percpu_ref qspinlock "
     "raw_spinlock rb_node rb_root rcu_head refcount_struct rw_semaphore seqcount spinlock "
     "swait_queue_head timer_list wait_queue_entry wait_queue_head work_struct xarray".split()
 )
@@ -105,7 +107,7 @@ def by_cache(prog: Program, cache: str, object_size: int) -> Type | None:
             continue
         try:
             type_ = prog.type(f"struct {tag}")
-        except LookupError:
+        except UNREADABLE:
             continue
         if type_.is_complete() and size_of(type_) <= object_size < size_of(type_) + 64:
             return type_
@@ -149,7 +151,8 @@ def _votes(
         for type_ in code.pointees(seen.code):
             if type_.tag in _PARTS:
                 continue
-            if 0 <= start < object_size and fits(prog, type_, displacement, seen.size):
+            inside = 0 <= start <= object_size - min(size_of(type_), object_size)
+            if inside and size_of(type_) <= object_size and fits(prog, type_, displacement, seen.size):
                 assert type_.tag is not None
                 types[type_.tag] = type_
                 whole = start == 0 and _plausible(type_, object_size)
@@ -166,7 +169,7 @@ def _votes(
 def _outer(prog: Program, outer: str, inner: str, shift: int) -> Guess | None:
     try:
         type_ = prog.type(f"struct {outer}")
-    except LookupError:
+    except UNREADABLE:
         return None
     for member in type_.members or ():
         kind = member.type
