@@ -151,28 +151,39 @@ class _Analysis:
             self._prog, symbols, contexts, self._background_uses
         )
 
-    def _persistent(self, moved: Array) -> Array:
-        """Which lines all CPUs run into, rather than being handed on once or twice.
+    def _shared(self, moved: Array, scope: result.Scope, *, background: bool = False) -> Array:
+        """Which lines over the threshold all run into, rather than being handed on.
 
-        A line that moves less than once per container in the whole window is
-        memory that one let go of and another took up; with short windows it
-        would pass the threshold all the same.
+        Memory that one container let go of and another took up, or a kernel
+        thread frees, moves as well, and in a short window passes the threshold.
+        A wall is touched by half of the containers at least (half of the CPUs
+        of one, within), and moved once for each of them.
         """
-        shape = self._plan.topology
-        parties = shape.containers if shape.containers > 1 else shape.cpus
-        over = moved > self._plan.threshold
-        return np.asarray(over & (moved * self._operations >= parties - 1e-6))
+        over = np.asarray(moved > self._plan.threshold)
+        shape, lines = self._plan.topology, self._lines
+        sharers = shape.containers if scope == "between" else shape.cpus
+        over &= moved * self._operations >= sharers - 1e-6
+        if background:
+            return over
+        visits = lines.reads + lines.writes > 0
+        groups = self._parties.container if scope == "between" else self._parties.cpu % shape.cpus
+        own = self._parties.container >= 0
+        touched = sum(
+            (visits[:, own & (groups == number)].any(axis=1).astype(np.int64) for number in range(sharers)),
+            start=np.zeros(len(moved), np.int64),
+        )
+        return np.asarray(over & (touched >= max(2, sharers / 2)))
 
     def workload(self, digest: str) -> result.WorkloadResult:
         """The result."""
         plan, lines, operations = self._plan, self._lines, self._operations
         between, within = lines.between, lines.within
         moved = between if self._scope == "between" else within
-        persistent = self._persistent(moved)
-        found = [self._wall(row, self._scope) for row in _worst_first(moved, persistent)]
+        shared = self._shared(moved, self._scope)
+        found = [self._wall(row, self._scope) for row in _worst_first(moved, shared)]
         inside: list[result.Line] = []
         if self._scope == "between" and plan.topology.cpus > 1:
-            only = self._persistent(within) & ~persistent
+            only = self._shared(within, "within") & ~shared
             inside = [self._wall(row, "within") for row in _worst_first(within, only)]
         total = between + within
         done = {line.address: line.object for line in [*found, *inside]}
@@ -181,7 +192,7 @@ class _Analysis:
             float(total[row]) for row, what in objects.items() if what.kind != "unnamed"
         )
         sum_total = float(total.sum())
-        over = (moved > plan.threshold) & ~persistent
+        over = (moved > plan.threshold) & ~shared
         background, background_total = self._background()
         return result.WorkloadResult(
             workload=plan.workload.name,
@@ -305,7 +316,7 @@ class _Analysis:
         between = self._scope == "between"
         moved = lines.background_between if between else lines.background_within
         own = lines.between if between else lines.within
-        chosen = self._persistent(moved) & (own <= self._plan.threshold)
+        chosen = self._shared(moved, self._scope, background=True) & (own <= self._plan.threshold)
         found = []
         for row in _worst_first(moved, chosen)[:_BACKGROUND_LINES]:
             address = int(lines.number[row]) << LINE_SHIFT

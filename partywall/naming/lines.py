@@ -14,11 +14,10 @@ from partywall.naming.code import CodeNamer
 from partywall.naming.contexts import ContextNamer
 from partywall.naming.fields import field_at, size_of
 from partywall.naming.objects import ObjectNamer, Thing
-from partywall.naming.types import Evidence, by_cache, by_code
+from partywall.naming.types import Evidence, TypeGuesser, by_cache
 from partywall.recording import LINE_SIZE
 from partywall.result import FieldUse, LineObject, Site
 from partywall.sharing import Use
-
 
 _ARRAY = 4
 
@@ -74,14 +73,18 @@ class LineNamer:
         self._contexts = contexts
         self._uses = uses
         self._code = CodeNamer(prog)
+        self._guesser = TypeGuesser(prog, self._code)
         self._objects = ObjectNamer(prog, symbols)
-        self._typed: dict[tuple[int, int], Thing] = {}
+        self._typed: dict[tuple[int, str], Thing] = {}
 
     def _thing(self, address: int) -> Thing:
-        thing = self._objects.at(address)
+        return self._told(self._objects.at(address))
+
+    def _told(self, thing: Thing) -> Thing:
+        """``thing`` with its type, if that can be told."""
         if thing.kind != "slab" or thing.cache is None:
             return thing
-        key = (thing.address, thing.size)
+        key = (thing.address, thing.state)
         if key not in self._typed:
             self._typed[key] = self._with_type(thing)
         return self._typed[key]
@@ -95,7 +98,7 @@ class LineNamer:
             Evidence(use.address - thing.address, use.size, use.code, use.caller)
             for use in self._uses(thing.address, thing.address + thing.size)
         ]
-        guess = by_code(self._prog, self._code, thing.size, evidence)
+        guess = self._guesser.guess(thing.size, evidence)
         if guess is None:
             return thing
         return self._objects.typed(thing, guess.type, guess.shift)
@@ -124,10 +127,11 @@ class LineNamer:
         return _Place(thing, found.path, start - line, found.size)
 
     def object_of(self, line: int) -> LineObject:
-        """The object of a line alone, without looking at its fields."""
+        """The object of a line alone: no fields, and not whether it is freed."""
         uses = list(self._uses(line, line + LINE_SIZE))
         best = max(uses, key=lambda use: (use.writes, use.total), default=None)
-        return self._thing(max(best.address, line) if best else line).line_object(line)
+        address = line if best is None else max(best.address, line)
+        return self._told(self._objects.roughly(address)).line_object(line)
 
     def line(self, line: int, operations: int) -> Named:
         """Names of the line at address ``line``; rates per ``operations``."""

@@ -8,6 +8,7 @@ unnamed, with the reason.
 from __future__ import annotations
 
 import bisect
+import struct
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -78,11 +79,14 @@ class ObjectNamer:
     def __init__(self, prog: Program, symbols: Symbols) -> None:
         self._prog = prog
         self._cache: dict[Any, Any] = {}
+        self._slabs: dict[int, tuple[Thing, int]] = {}
+        self._slab_objects: dict[int, Thing] = {}
         self._same: dict[tuple[str, int, int], Thing] = {}
         self._static_percpu = _static_percpu(symbols)
         self._percpu_addresses = [symbol.address for symbol in self._static_percpu]
         self._units = self._percpu_units()
         self._starts = [unit.start for unit in self._units]
+        self._boot = [*_hash_tables(prog), *_memory_nodes(prog)]
         self.at = lru_cache(maxsize=None)(self._at)
 
     def _percpu_units(self) -> list[_Unit]:
@@ -111,6 +115,9 @@ class ObjectNamer:
         return sorted(units, key=lambda unit: unit.start)
 
     def _at(self, address: int) -> Thing:
+        neighbour = self._neighbour(address)
+        if neighbour is not None and neighbour.address in self._slab_objects:
+            return neighbour
         for look in (self._symbol, self._percpu, self._page_struct, self._slab, self._mapped):
             try:
                 found = look(address)
@@ -176,12 +183,27 @@ class ObjectNamer:
             detail=f"CPU {unit.cpu}'s copy; the kernel does not keep who allocated it",
         )
 
+    def roughly(self, address: int) -> Thing:
+        """As `at`, but a slab object is not asked whether it is freed, which takes long."""
+        thing = self._neighbour(address)
+        return self.at(address) if thing is None else thing
+
+    def _neighbour(self, address: int) -> Thing | None:
+        """The slab object at ``address``, if another of its slab is known already."""
+        known = self._slabs.get(address >> 12)
+        if known is None:
+            return None
+        # Objects of a slab lie one behind the other.
+        anchor, stride = known
+        start = anchor.address + (address - anchor.address) // stride * stride
+        return self._slab_objects.get(start) or replace(anchor, address=start, state="live")
+
     def _slab(self, address: int) -> Thing | None:
         info = slab_object_info(self._prog, address)
         if info is None:
             return None
         cache = info.slab_cache.name.string_().decode(errors="replace")
-        return Thing(
+        found = Thing(
             "slab",
             cache,
             info.address,
@@ -189,6 +211,9 @@ class ObjectNamer:
             cache=cache,
             state="live" if info.allocated else "freed",
         )
+        self._slabs[address >> 12] = found, info.slab_cache.size.value_()
+        self._slab_objects[info.address] = found
+        return found
 
     def _page_struct(self, address: int) -> Thing | None:
         found = pages.page_of(self._prog, address)
@@ -252,48 +277,17 @@ class ObjectNamer:
 
     def _boot_table(self, address: int) -> Thing | None:
         """What boot allocates and only a pointer leads to: tables, memory nodes."""
-        node = self._memory_node(address)
-        if node is not None:
-            return node
-        for pointer, entries in _TABLES:
-            try:
-                table = self._prog[pointer]
-                count = eval_entries(self._prog, entries)
-            except UNREADABLE:
-                continue
-            element = table.type_.type
-            start, size = table.value_(), count * size_of(element)
-            if start and start <= address < start + size:
-                index = (address - start) // max(size_of(element), 1)
+        for table in self._boot:
+            if table.start <= address < table.start + table.count * table.element:
+                index = (address - table.start) // table.element
                 return Thing(
                     "memory",
-                    f"{pointer}[]",
-                    start + index * size_of(element),
-                    size_of(element),
-                    type=element,
+                    table.name,
+                    table.start + index * table.element,
+                    table.element,
+                    type=table.type,
                     state="static",
-                    detail=f"entry {index} of {count}",
-                )
-        return None
-
-    def _memory_node(self, address: int) -> Thing | None:
-        try:
-            type_ = self._prog.type("struct pglist_data")
-            nodes = self._prog["node_data"]
-            count = nodes.type_.length or 0
-        except UNREADABLE:
-            return None
-        for number in range(count):
-            start = nodes[number].value_()
-            if start and start <= address < start + size_of(type_):
-                return Thing(
-                    "memory",
-                    f"node_data[{number}]",
-                    start,
-                    size_of(type_),
-                    type=type_,
-                    state="static",
-                    detail="the memory node's zones and counters",
+                    detail=f"entry {index} of {table.count}" if table.count > 1 else None,
                 )
         return None
 
@@ -313,22 +307,56 @@ def _static_percpu(symbols: Symbols) -> list[Symbol]:
     return sorted(inside, key=lambda symbol: (symbol.address, symbol.name))
 
 
-# Pointer to the table, and what tells its length: (variable, how).
-_TABLES: tuple[tuple[str, tuple[str, str]], ...] = (
-    ("dentry_hashtable", ("d_hash_shift", "top")),
-    ("inode_hashtable", ("i_hash_shift", "shift")),
-    ("mount_hashtable", ("m_hash_mask", "mask")),
-    ("mountpoint_hashtable", ("mp_hash_mask", "mask")),
-    ("pid_hash", ("pidhash_shift", "shift")),
+@dataclass(frozen=True)
+class _Table:
+    """``count`` elements of ``element`` bytes from ``start`` on."""
+
+    name: str
+    start: int
+    count: int
+    element: int
+    type: Type
+
+
+# Pointer to the table, the variable that tells its length, and how it does.
+_TABLES = (
+    ("dentry_hashtable", "d_hash_shift", "top"),
+    ("inode_hashtable", "i_hash_shift", "shift"),
+    ("mount_hashtable", "m_hash_mask", "mask"),
+    ("mountpoint_hashtable", "mp_hash_mask", "mask"),
+    ("pid_hash", "pidhash_shift", "shift"),
 )
 
 
-def eval_entries(prog: Program, how: tuple[str, str]) -> int:
-    """Length of a hash table, from its shift or mask."""
-    value = int(prog[how[0]].value_())
-    if how[1] == "mask":
-        return value + 1
-    if how[1] == "top":
-        # d_hash takes the top bits of a 32-bit hash.
-        return 1 << (32 - value)
-    return 1 << value
+def _hash_tables(prog: Program) -> list[_Table]:
+    found = []
+    for pointer, variable, how in _TABLES:
+        try:
+            table = prog[pointer]
+            value = int(prog[variable].value_())
+            # d_hash takes the top bits of a 32-bit hash.
+            count = {"mask": value + 1, "top": 1 << 32 - value, "shift": 1 << value}[how]
+            element = table.type_.type
+            found.append(
+                _Table(f"{pointer}[]", table.value_(), count, size_of(element), element)
+            )
+        except UNREADABLE:
+            continue
+    return [table for table in found if table.start and table.element]
+
+
+def _memory_nodes(prog: Program) -> list[_Table]:
+    """Each node's zones and counters, which boot allocates on that node."""
+    try:
+        type_ = prog.type("struct pglist_data")
+        nodes = prog["node_data"]
+        addresses = struct.unpack(
+            f"<{nodes.type_.length}Q", prog.read(nodes.address_, 8 * (nodes.type_.length or 0))
+        )
+    except UNREADABLE:
+        return []
+    return [
+        _Table(f"*node_data[{number}]", address, 1, size_of(type_), type_)
+        for number, address in enumerate(addresses)
+        if address
+    ]

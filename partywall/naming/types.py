@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from drgn import Program, Type, TypeKind
 
@@ -117,53 +118,55 @@ def by_cache(prog: Program, cache: str, object_size: int) -> Type | None:
     return None
 
 
-def by_code(
-    prog: Program, code: CodeNamer, object_size: int, evidence: Iterable[Evidence]
-) -> Guess | None:
-    """The type most instructions agree on, None if there is no good one."""
-    votes: Counter[tuple[str, int]] = Counter()
-    types: dict[str, Type] = {}
-    for seen in set(evidence):
-        for (tag, shift), weight in _votes(prog, code, object_size, seen, types).items():
-            votes[tag, shift] += weight
-    if not votes:
-        return None
-    # Of equals the largest: an inner structure is seen wherever its outer one is.
-    (tag, shift), weight = max(
-        votes.items(), key=lambda vote: (vote[1], size_of(types[vote[0][0]]), vote[0])
-    )
-    if weight < 2:
-        return None
-    for outer in _INSIDE.get(tag, ()):
-        guess = _outer(prog, outer, tag, shift)
-        if guess is not None:
-            return guess
-    return Guess(types[tag], shift)
+class TypeGuesser:
+    """Guesses types of objects; what it learns of code serves for all objects."""
 
+    def __init__(self, prog: Program, code: CodeNamer) -> None:
+        self._prog, self._code = prog, code
+        self._types: dict[str, Type] = {}
+        self._votes = lru_cache(maxsize=None)(self._count_votes)
 
-def _votes(
-    prog: Program, code: CodeNamer, object_size: int, seen: Evidence, types: dict[str, Type]
-) -> Counter[tuple[str, int]]:
-    votes: Counter[tuple[str, int]] = Counter()
-    displacement = code.displacement(seen.code)
-    if displacement is not None:
-        start = seen.offset - displacement
-        for type_ in code.pointees(seen.code):
-            if type_.tag in _PARTS:
+    def guess(self, object_size: int, evidence: Iterable[Evidence]) -> Guess | None:
+        """The type most instructions agree on, None if there is no good one."""
+        votes: Counter[tuple[str, int]] = Counter()
+        for seen in set(evidence):
+            for choice, weight in self._votes(object_size, seen).items():
+                votes[choice] += weight
+        if not votes:
+            return None
+        # Of equals the largest: an inner structure is seen wherever its outer one is.
+        (tag, shift), weight = max(
+            votes.items(), key=lambda vote: (vote[1], size_of(self._types[vote[0][0]]), vote[0])
+        )
+        if weight < 2:
+            return None
+        for outer in _INSIDE.get(tag, ()):
+            guess = _outer(self._prog, outer, tag, shift)
+            if guess is not None:
+                return guess
+        return Guess(self._types[tag], shift)
+
+    def _count_votes(self, object_size: int, seen: Evidence) -> dict[tuple[str, int], int]:
+        prog, code = self._prog, self._code
+        votes: Counter[tuple[str, int]] = Counter()
+        displacement = code.displacement(seen.code)
+        if displacement is not None:
+            start = seen.offset - displacement
+            for type_ in code.pointees(seen.code):
+                if type_.tag is None or type_.tag in _PARTS:
+                    continue
+                inside = 0 <= start <= object_size - size_of(type_)
+                if inside and fits(prog, type_, displacement, seen.size):
+                    self._types[type_.tag] = type_
+                    whole = start == 0 and _plausible(type_, object_size)
+                    votes[type_.tag, start] += 4 if whole else 2
+        for type_ in code.pointees(seen.caller) if seen.caller else ():
+            if type_.tag is None or type_.tag in _PARTS:
                 continue
-            inside = 0 <= start <= object_size - min(size_of(type_), object_size)
-            if inside and size_of(type_) <= object_size and fits(prog, type_, displacement, seen.size):
-                assert type_.tag is not None
-                types[type_.tag] = type_
-                whole = start == 0 and _plausible(type_, object_size)
-                votes[type_.tag, start] += 4 if whole else 2
-    if seen.caller:
-        for type_ in code.pointees(seen.caller):
-            if type_.tag not in _PARTS and _plausible(type_, object_size) and fits(prog, type_, seen.offset, seen.size):
-                assert type_.tag is not None
-                types[type_.tag] = type_
+            if _plausible(type_, object_size) and fits(prog, type_, seen.offset, seen.size):
+                self._types[type_.tag] = type_
                 votes[type_.tag, 0] += 1
-    return votes
+        return votes
 
 
 def _outer(prog: Program, outer: str, inner: str, shift: int) -> Guess | None:
