@@ -21,6 +21,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("irq", r"asm_sysvec_\w+|asm_common_interrupt|asm_spurious_interrupt"),
     ("exception", r"asm_exc_\w+"),
     ("softirq", r"handle_softirqs|__do_softirq"),
+    ("scheduler", r"__schedule"),
     ("fork", r"ret_from_fork_asm|ret_from_fork"),
     ("thread", r"kthread"),
     # Functions that work on what they are handed. A wall in a lock is worth

@@ -34,7 +34,8 @@ ACCESS = np.dtype(
 ATOMIC = 1
 
 # Contexts, as recorder/src/context.rs numbers them.
-USER, IRQ, SOFTIRQ, EXCEPTION, NEW_TASK, SYSCALL_UNKNOWN = range(6)
+USER, IRQ, SOFTIRQ, EXCEPTION, NEW_TASK, SYSCALL_UNKNOWN, SCHEDULER = range(7)
+BACKGROUND = (IRQ, SOFTIRQ, SCHEDULER)
 CHARGED, SYSCALL, TASK = 0x80, 0x100, 0x8000
 
 Array = npt.NDArray[Any]

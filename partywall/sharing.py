@@ -52,11 +52,7 @@ class Uses:
         accesses = np.concatenate([empty, *parts])
         party = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         context = accesses["context"]
-        own = (
-            (context < recording.TASK)
-            & (context != recording.IRQ)
-            & (context != recording.SOFTIRQ)
-        )
+        own = (context < recording.TASK) & ~np.isin(context, recording.BACKGROUND)
         chosen = own if foreground else ~own
         accesses, party = accesses[chosen], party[chosen]
         order = np.argsort(accesses["address"], kind="stable")

@@ -13,6 +13,7 @@ _FIXED = {
     recording.USER: "entry",
     recording.IRQ: "interrupt",
     recording.SOFTIRQ: "softirq",
+    recording.SCHEDULER: "scheduler",
     recording.EXCEPTION: "exception",
     recording.NEW_TASK: "new task",
     recording.SYSCALL_UNKNOWN: "syscall entry",

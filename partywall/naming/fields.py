@@ -38,7 +38,7 @@ def strip(type_: Type) -> Type:
     """The type behind typedefs and qualifiers."""
     while type_.kind == TypeKind.TYPEDEF:
         type_ = type_.type
-    return type_
+    return type_.unqualified()
 
 
 def size_of(type_: Type) -> int:

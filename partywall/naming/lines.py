@@ -100,7 +100,7 @@ class LineNamer:
         ]
         guess = self._guesser.guess(thing.size, evidence)
         if guess is None:
-            return thing
+            return replace(thing, detail="type unknown: the code does not give it away")
         return self._objects.typed(thing, guess.type, guess.shift)
 
     def _place(self, line: int, use: Use) -> _Place:

@@ -45,6 +45,7 @@ _CACHES = {
     "signal_cache": "signal_struct",
     "skbuff_head_cache": "sk_buff",
     "sock_inode_cache": "socket_alloc",
+    "task_struct": "task_struct",
     "uid_cache": "user_struct",
     "vm_area": "vm_area_struct",
 }
@@ -112,8 +113,8 @@ def by_cache(prog: Program, cache: str, object_size: int) -> Type | None:
             continue
         if type_.is_complete() and size_of(type_) <= object_size < size_of(type_) + 64:
             return type_
-        # A cache that grows with the number of CPUs or of nodes.
-        if tag == _CACHES.get(cache) and size_of(type_) <= object_size:
+        # Objects that grow with the machine; a task's FPU state may even be smaller.
+        if tag == _CACHES.get(cache) and type_.is_complete():
             return type_
     return None
 

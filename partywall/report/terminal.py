@@ -68,6 +68,10 @@ def _report(result: Result, top_sites: int, verbose: bool) -> Iterator[Renderabl
         yield from _workload(workload, None if verbose else top_sites, verbose)
 
 
+HANDED_OVER = 8
+"""Kinds of memory handed over that are shown unless all are asked for."""
+
+
 # Building blocks
 
 
@@ -209,7 +213,49 @@ def _workload(
             "--all shows them in full",
             style="bold",
         )
+    if workload.inside:
+        yield ""
+        yield from _inside(workload)
+    yield from _passing(workload, verbose)
     yield from _background(workload)
+
+
+def _inside(workload: WorkloadResult) -> Iterator[RenderableType]:
+    """Lines that cost nothing between containers but do inside of each."""
+    moved = sum(line.within for line in workload.inside)
+    yield Text(
+        f"between CPUs of one container: {count(len(workload.inside), 'line')}, "
+        f"{rate(moved)} transfers/op",
+        style="bold",
+    )
+    table = _table(("transf/op",), "line and the code that touches it most")
+    for line in sorted(workload.inside, key=lambda line: -line.within):
+        pieces = [_text(f"{line.object.name} {signed_hex(line.object.line)}", "bold")]
+        pieces += [_text(function(site), "cyan") for site in busiest(line)[:1]]
+        table.add_row(rate(line.within), _Flow(*pieces))
+    yield _indent(table, 2)
+
+
+def _passing(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
+    """Memory that goes from one container to another, a little of it at a time."""
+    groups = workload.passing
+    if not groups:
+        return
+    moved, lines = sum(group.transfers for group in groups), sum(group.lines for group in groups)
+    yield ""
+    yield _text(
+        f"handed over, no walls: {rate(moved)} transfers/op on {count(lines, 'line')} that fewer "
+        "than half of the containers touch, or that moved less than once for each"
+    )
+    shown = groups if verbose else groups[:HANDED_OVER]
+    table = _table(("transf/op", "lines"), "object")
+    for group in shown:
+        table.add_row(rate(group.transfers), f"{group.lines:,}", _text(group.name))
+    yield _indent(table, 2)
+    if len(groups) > len(shown):
+        rest = sum(group.transfers for group in groups[len(shown) :])
+        words = f"{count(len(groups) - len(shown), 'more kind')}, {rate(rest)} transfers/op"
+        yield _indent(Text(f"{words}; --all shows them", style="dim"), 2)
 
 
 def _findings(workload: WorkloadResult) -> Text:

@@ -16,6 +16,7 @@ pub const SOFTIRQ: Context = 2;
 pub const EXCEPTION: Context = 3;
 pub const NEW_TASK: Context = 4;
 pub const SYSCALL_UNKNOWN: Context = 5;
+pub const SCHEDULER: Context = 6;
 /// `CHARGED + n`: inside the n-th function whose work the workload pays for.
 pub const CHARGED: Context = 0x80;
 /// `SYSCALL + n`: inside system call n.
@@ -25,7 +26,7 @@ pub const TASK: Context = 0x8000;
 
 /// True if work in this context belongs to the workload.
 pub fn is_foreground(context: Context) -> bool {
-    context < TASK && context != IRQ && context != SOFTIRQ
+    context < TASK && !matches!(context, IRQ | SOFTIRQ | SCHEDULER)
 }
 
 /// What one task was doing: where it entered the kernel, and what came on top.
@@ -260,5 +261,22 @@ mod tests {
         t.switch_in(&mut tasks, 0x1_0000);
         t.new_task();
         assert_eq!(t.current(), NEW_TASK);
+    }
+
+    #[test]
+    fn the_scheduler_is_background_until_the_task_that_called_it_goes_on() {
+        let mut tasks = Tasks::default();
+        let mut t = Tracker::new(0x4000);
+        t.syscall_entry();
+        t.syscall(7);
+        t.enter(SCHEDULER);
+        assert!(!is_foreground(t.current()));
+        t.switch_out(&mut tasks, 0x8010);
+        t.switch_in(&mut tasks, 0xc010);
+        t.switch_out(&mut tasks, 0xc010);
+        t.switch_in(&mut tasks, 0x8010);
+        assert_eq!(t.current(), SCHEDULER);
+        t.leave(SCHEDULER);
+        assert_eq!(t.current(), SYSCALL + 7);
     }
 }

@@ -17,6 +17,8 @@ pub enum Role {
     Irq,
     /// Entry of an exception.
     Exception,
+    /// The function that chooses the next task and switches to it.
+    Scheduler,
     /// The function that runs softirqs.
     Softirq,
     /// First code of a new task.
@@ -91,6 +93,7 @@ impl Hooks {
             "syscall" => Role::Syscall(number()?),
             "irq" => Role::Irq,
             "exception" => Role::Exception,
+            "scheduler" => Role::Scheduler,
             "softirq" => Role::Softirq,
             "fork" => Role::Fork,
             "thread" => Role::Thread,

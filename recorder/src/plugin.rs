@@ -398,6 +398,8 @@ context_callbacks! {
     on_exception_return => |t, tasks, n| t.exception_return();
     on_softirq => |t, tasks, n| t.enter(context::SOFTIRQ);
     on_softirq_end => |t, tasks, n| t.leave(context::SOFTIRQ);
+    on_scheduler => |t, tasks, n| t.enter(context::SCHEDULER);
+    on_scheduler_end => |t, tasks, n| t.leave(context::SCHEDULER);
     on_new_task => |t, tasks, n| t.new_task();
     on_thread => |t, tasks, n| t.kernel_thread(tasks);
     on_charge => |t, tasks, n| t.enter(context::CHARGED + n);
@@ -468,6 +470,8 @@ fn hook(s: &State, insn: *mut Insn, address: u64, bytes: &[u8]) {
             Role::Exception if enters => on_exec(insn, on_exception, 0),
             Role::Softirq if enters => on_exec(insn, on_softirq, 0),
             Role::Softirq if leaves() => on_exec(insn, on_softirq_end, 0),
+            Role::Scheduler if enters => on_exec(insn, on_scheduler, 0),
+            Role::Scheduler if leaves() => on_exec(insn, on_scheduler_end, 0),
             Role::Fork if enters => on_exec(insn, on_new_task, 0),
             Role::Thread if enters => on_exec(insn, on_thread, 0),
             Role::Charge(n) if enters => on_exec(insn, on_charge, n as usize),
