@@ -50,6 +50,11 @@ def _locked(path: Path, progress: Progress) -> Iterator[None]:
         yield
 
 
+def has(kind: str, key: str) -> bool:
+    """Whether there is a whole entry."""
+    return (root() / kind / key / _COMPLETE).exists()
+
+
 def entry(kind: str, key: str, fill: Callable[[Path], None], progress: Progress) -> Path:
     """Folder of what ``fill`` made for ``key``; made now if it is not there whole.
 
@@ -94,8 +99,8 @@ def write_whole(path: Path, text: str) -> None:
                 out.write(text)
                 out.flush()
                 os.fsync(out.fileno())
-            os.chmod(name, 0o644)
-            os.replace(name, path)
+            Path(name).chmod(0o644)
+            Path(name).replace(path)
         except BaseException:
-            os.unlink(name)
+            Path(name).unlink(missing_ok=True)
             raise

@@ -7,10 +7,12 @@ its memory can be read; leaving the context manager ends it.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -59,12 +61,40 @@ def expected_seconds(topology: Topology) -> float:
     return 6.0 + 0.8 * topology.total
 
 
+_alive: set[Guest] = set()
+_lock = threading.Lock()
+_over = threading.Event()
+
+
+def close_all() -> None:
+    """Ends every guest, those of other threads too; none can start any more."""
+    _over.set()
+    with _lock:
+        guests = list(_alive)
+    for machine in guests:
+        machine.close()
+
+
+def clean_up() -> None:
+    """Removes what guests of programs that were killed have left behind."""
+    for left in Path(tempfile.gettempdir()).glob("partywall-guest-*-*"):
+        owner = left.name.split("-")[2]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            shutil.rmtree(left, ignore_errors=True)
+
+
 class Guest:
     """A guest from its start to its end; use it as a context manager."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.directory = Path(tempfile.mkdtemp(prefix="partywall-"))
+        try:
+            self.directory = Path(tempfile.mkdtemp(prefix=f"partywall-guest-{os.getpid()}-"))
+        except OSError as error:
+            raise EnvironmentProblem(
+                f"no folder for the guest's files: {error.strerror}",
+                "free space there, or set TMPDIR to another place",
+            ) from error
         self.recording = self.directory / "recording"
         self.times = self.directory / "recording.times"
         self.qmp = self.directory / "qmp"
@@ -73,7 +103,11 @@ class Guest:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Guest:
+        with _lock:
+            _alive.add(self)
         try:
+            if _over.is_set():
+                raise EnvironmentProblem("stopped before the guest was started")
             self._start()
         except BaseException:
             self.close()
@@ -90,10 +124,11 @@ class Guest:
 
     def close(self) -> None:
         """Ends the guest and removes its files. May be called twice."""
+        with _lock:
+            _alive.discard(self)
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-            self._process = None
         shutil.rmtree(self.directory, ignore_errors=True)
 
     @property
@@ -164,7 +199,8 @@ class Guest:
         Raises EnvironmentProblem that tells what the guest died of, or that
         nothing came within ``timeout`` seconds.
         """
-        return self._until(self.recording.exists, tick) or self.recording
+        self._until(self.recording.exists, tick)
+        return self.recording
 
     def wait_for(self, word: str) -> None:
         """Waits until the guest says ``PARTYWALL word``."""
@@ -174,6 +210,8 @@ class Guest:
         assert self._process is not None
         deadline = time.monotonic() + self.settings.timeout
         while not condition():
+            if _over.is_set():
+                raise EnvironmentProblem("stopped while the guest ran")
             if self._process.poll() is not None:
                 if condition():
                     return

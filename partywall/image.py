@@ -192,6 +192,24 @@ def job(workload: Workload, topology: Topology, *, confined: bool) -> bytes:
     return archive.pack()
 
 
+def tool_versions() -> dict[str, str]:
+    """Versions of the programs that the guest holds or is made with."""
+    found = {}
+    for name, option in (
+        ("apparmor_parser", "--version"),
+        ("busybox", "--help"),
+        ("crun", "--version"),
+        ("gcc", "-dumpfullversion"),
+        ("mke2fs", "-V"),
+    ):
+        done = subprocess.run(
+            [str(_tool(name)), option], capture_output=True, text=True, check=False
+        )
+        said = re.search(r"\d+(\.\d+)+", done.stdout + done.stderr)
+        found[name] = said[0] if said else "unknown"
+    return found
+
+
 def digest(parts: Iterable[bytes]) -> str:
     """SHA-256 of an initramfs made of ``parts``, hex."""
     total = hashlib.sha256()

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,13 +32,33 @@ _TO_NAME = 0.999
 _BACKGROUND_LINES = 24
 
 
+def possible(shape: Topology) -> None:
+    """UsageProblem if no guest can have this topology, or there is nothing to share."""
+    if shape.containers < 1 or shape.cpus < 1:
+        raise UsageProblem(
+            f"{shape.containers} containers x {shape.cpus} CPUs is nothing to measure",
+            "both --containers and --cpus start at 1",
+        )
+    if shape.total < 2:
+        raise UsageProblem(
+            "one container with one CPU has no neighbour to share a line with",
+            "ask for more with --containers or --cpus",
+        )
+    if shape.total > guest.MAX_CPUS:
+        raise UsageProblem(
+            f"{shape.containers} containers x {shape.cpus} CPUs are {shape.total} CPUs; "
+            f"the emulated machine has at most {guest.MAX_CPUS}",
+            "transfers per operation hardly depend on the number: 8 or 32 show the same walls",
+        )
+
+
 @dataclass(frozen=True)
 class Plan:
     """What to measure and how. ``threshold``: transfers per operation."""
 
     kernel: Kernel
     qemu: Qemu
-    plugin: Any
+    plugin: Path | None
     workload: Workload
     topology: Topology
     confined: bool = True
@@ -50,25 +71,13 @@ class Plan:
         """For progress: workload and topology."""
         return f"{self.workload.title} {self.topology.containers} x {self.topology.cpus}"
 
+    def with_plugin(self, plugin: Path) -> Plan:
+        """The same plan, with the recorder built."""
+        return replace(self, plugin=plugin)
+
     def check(self) -> None:
         """UsageProblem if this can't be measured, before anything is started."""
-        shape = self.topology
-        if shape.containers < 1 or shape.cpus < 1:
-            raise UsageProblem(
-                f"{shape.containers} containers x {shape.cpus} CPUs is nothing to measure",
-                "both --containers and --cpus start at 1",
-            )
-        if shape.total < 2:
-            raise UsageProblem(
-                "one container with one CPU has no neighbour to share a line with",
-                "ask for more with --containers or --cpus",
-            )
-        if shape.total > guest.MAX_CPUS:
-            raise UsageProblem(
-                f"{shape.containers} containers x {shape.cpus} CPUs are {shape.total} CPUs; "
-                f"the emulated machine has at most {guest.MAX_CPUS}",
-                "transfers per operation hardly depend on the number: 8 or 32 show the same walls",
-            )
+        possible(self.topology)
         require(self.kernel, self.workload.options, f"workload {self.workload.title}")
 
     @property
@@ -167,11 +176,10 @@ class _Analysis:
             return over
         visits = lines.reads + lines.writes > 0
         groups = self._parties.container if scope == "between" else self._parties.cpu % shape.cpus
-        own = self._parties.container >= 0
-        touched = sum(
-            (visits[:, own & (groups == number)].any(axis=1).astype(np.int64) for number in range(sharers)),
-            start=np.zeros(len(moved), np.int64),
-        )
+        groups = np.where(self._parties.container >= 0, groups, -1)
+        touched = np.zeros(len(moved), np.int64)
+        for number in range(sharers):
+            touched += visits[:, groups == number].any(axis=1)
         return np.asarray(over & (touched >= max(2, sharers / 2)))
 
     def workload(self, digest: str) -> result.WorkloadResult:
@@ -188,9 +196,7 @@ class _Analysis:
         total = between + within
         done = {line.address: line.object for line in [*found, *inside]}
         objects = self._objects(total, done)
-        named = sum(
-            float(total[row]) for row, what in objects.items() if what.kind != "unnamed"
-        )
+        named = sum(float(total[row]) for row, what in objects.items() if what.kind != "unnamed")
         sum_total = float(total.sum())
         over = (moved > plan.threshold) & ~shared
         background, background_total = self._background()
@@ -198,9 +204,7 @@ class _Analysis:
             workload=plan.workload.name,
             variant=plan.workload.variant,
             operation=plan.workload.operation,
-            topology=result.Topology(
-                containers=plan.topology.containers, cpus=plan.topology.cpus
-            ),
+            topology=result.Topology(containers=plan.topology.containers, cpus=plan.topology.cpus),
             confinement=plan.confinement,
             initramfs_sha256=digest,
             warmup=plan.workload.warmup,

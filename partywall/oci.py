@@ -140,7 +140,7 @@ def config(
         "args": arguments,
         "env": [f"{key}={value}" for key, value in sorted(environment.items())],
         "cwd": "/",
-        "capabilities": {kind: held for kind in ("bounding", "effective", "permitted")},
+        "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), held),
         "noNewPrivileges": False,
     }
     if confined and apparmor:

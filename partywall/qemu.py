@@ -23,6 +23,8 @@ _ABSURD_ABI = 10_000
 
 @dataclass(frozen=True)
 class Qemu:
+    """A QEMU for x86-64 guests, and the newest plugin version it takes."""
+
     program: Path
     version: str
     plugin_abi: int

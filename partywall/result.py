@@ -55,6 +55,8 @@ class Environment(Model):
 
 
 class Topology(Model):
+    """How many containers, and how large each."""
+
     containers: int
     cpus: int = Field(description="CPUs (and workload processes) per container.")
 

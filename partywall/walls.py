@@ -109,8 +109,7 @@ def analyse(recording: Recording, parties: Parties, operations: int) -> Lines:
     other_reads, other_writes = _visits(recording, numbers, foreground=False)
     between, within = (transfers(reads, writes, others) for others in parties.others())
     all_between, all_within = (
-        transfers(reads + other_reads, writes + other_writes, others)
-        for others in parties.others()
+        transfers(reads + other_reads, writes + other_writes, others) for others in parties.others()
     )
     return Lines(
         number=numbers,

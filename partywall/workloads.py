@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from partywall.errors import UsageProblem
 
+Scope = Literal["between", "within"]
+
 DIRECTORY = Path(__file__).resolve().parent.parent / "workloads"
 
 
@@ -38,6 +40,8 @@ class Workload(BaseModel):
     capabilities: tuple[str, ...] = ()
     apparmor: Literal["docker", "unconfined"] = "docker"
     systempaths: Literal["docker", "unconfined"] = "docker"
+    topologies: tuple[Scope, ...] = ("between",)
+    """Where it is worth looking: between containers, between CPUs of one, or both."""
     source: Path | None = None
     command: tuple[str, ...] = ()
     """A user's own program and its arguments, instead of ours."""
@@ -66,6 +70,7 @@ class _File(BaseModel):
     capabilities: tuple[str, ...] = ()
     apparmor: Literal["docker", "unconfined"] = "docker"
     systempaths: Literal["docker", "unconfined"] = "docker"
+    topologies: tuple[Scope, ...] = Field(default=("between",), min_length=1)
     default: tuple[str, ...] = ()
     variants: dict[str, str] = Field(default_factory=dict)
 
@@ -83,9 +88,7 @@ def _read(path: Path) -> list[tuple[Workload, bool]]:
     common: dict[str, Any] = raw.model_dump(exclude={"default", "variants", "operation"})
     name = path.parent.name
     if not raw.variants:
-        return [
-            (Workload(name=name, source=path.parent, operation=raw.operation, **common), True)
-        ]
+        return [(Workload(name=name, source=path.parent, operation=raw.operation, **common), True)]
     unknown = set(raw.default) - set(raw.variants)
     if unknown:
         raise UsageProblem(f"{path}: default names no variant: {', '.join(sorted(unknown))}")

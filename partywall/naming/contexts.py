@@ -23,9 +23,7 @@ _FIXED = {
 class ContextNamer:
     """``name(n)``: the context numbered ``n`` in a recording."""
 
-    def __init__(
-        self, prog: Program, stacks: list[int], charged: tuple[str, ...]
-    ) -> None:
+    def __init__(self, prog: Program, stacks: list[int], charged: tuple[str, ...]) -> None:
         self._stacks = stacks
         self._charged = charged
         self._names = _threads(prog)

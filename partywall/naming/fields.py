@@ -58,7 +58,7 @@ def _enumerator(prog: Program, struct: str | None, member: str, index: int) -> s
         try:
             for constant in prog.type(f"enum {enum}").enumerators or ():
                 if constant.value == index:
-                    return constant.name
+                    return str(constant.name)
         except UNREADABLE:
             pass
     return str(index)

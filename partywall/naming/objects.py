@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -101,15 +102,13 @@ class ObjectNamer:
                 start = offsets[cpu].value_() + static_start
                 units.append(_Unit(start & ~(2**64), size, cpu, static_start, True))
             base = prog["pcpu_base_addr"].value_()
-            lists = prog["pcpu_chunk_lists"]
-            for slot in range(prog["pcpu_nr_slots"].value_()):
-                for chunk in list_for_each_entry("struct pcpu_chunk", lists[slot].address_of_(), "list"):
-                    start = chunk.base_addr.value_()
-                    if start == base or not start:
-                        continue
-                    for cpu in cpus:
-                        at = start + prog["pcpu_unit_offsets"][cpu].value_()
-                        units.append(_Unit(at, size, cpu, 0, False))
+            offsets = [prog["pcpu_unit_offsets"][cpu].value_() for cpu in cpus]
+            for start in _chunks(prog):
+                if start not in (0, base):
+                    units += [
+                        _Unit(start + offset, size, cpu, 0, False)
+                        for cpu, offset in zip(cpus, offsets, strict=True)
+                    ]
         except UNREADABLE:
             pass
         return sorted(units, key=lambda unit: unit.start)
@@ -297,6 +296,15 @@ class ObjectNamer:
         return replace(thing, type=type_, shift=shift, name=name)
 
 
+def _chunks(prog: Program) -> Iterator[int]:
+    """Start of every chunk of per-CPU memory."""
+    lists = prog["pcpu_chunk_lists"]
+    for slot in range(prog["pcpu_nr_slots"].value_()):
+        head = lists[slot].address_of_()
+        for chunk in list_for_each_entry("struct pcpu_chunk", head, "list"):
+            yield chunk.base_addr.value_()
+
+
 def _static_percpu(symbols: Symbols) -> list[Symbol]:
     """Per-CPU variables by address, which are not addresses of memory: drgn has none of them."""
     bounds = [symbols.by_name(name) for name in ("__per_cpu_start", "__per_cpu_end")]
@@ -337,9 +345,7 @@ def _hash_tables(prog: Program) -> list[_Table]:
             # d_hash takes the top bits of a 32-bit hash.
             count = {"mask": value + 1, "top": 1 << 32 - value, "shift": 1 << value}[how]
             element = table.type_.type
-            found.append(
-                _Table(f"{pointer}[]", table.value_(), count, size_of(element), element)
-            )
+            found.append(_Table(f"{pointer}[]", table.value_(), count, size_of(element), element))
         except UNREADABLE:
             continue
     return [table for table in found if table.start and table.element]

@@ -95,7 +95,7 @@ def _plausible(type_: Type, object_size: int) -> bool:
     smaller = max((size for size in _SIZES if size < object_size), default=0)
     size = size_of(type_)
     members = type_.members or ()
-    flexible = bool(members) and size_of(members[-1].type) == 0
+    flexible = len(members) > 0 and size_of(members[-1].type) == 0  # type: ignore[misc]
     return size <= object_size and (size > smaller or flexible)
 
 

@@ -90,10 +90,11 @@ def parse_show(text: str) -> list[Package]:
     return found
 
 
-def _pair(name: str) -> tuple[Package, Package]:
+def pair(name: str) -> tuple[Package, Package]:
     """The image and its debug package, of one version."""
     images = parse_show(_apt("apt-cache", "show", name))
-    debugs = {package.version: package for package in parse_show(_apt("apt-cache", "show", f"{name}-dbg"))}
+    debug = parse_show(_apt("apt-cache", "show", f"{name}-dbg"))
+    debugs = {package.version: package for package in debug}
     for image in images:
         if image.version in debugs:
             return image, debugs[image.version]
@@ -105,18 +106,23 @@ def _pair(name: str) -> tuple[Package, Package]:
     )
 
 
+def newest_name(version: str) -> str:
+    """Package name of the newest cloud image of a version, such as ``6.12``."""
+    name = newest(_apt("apt-cache", "pkgnames", f"linux-image-{version}").split(), version)
+    if name is None:
+        raise EnvironmentProblem(
+            f"apt knows no cloud image of Linux {version} with a debug package",
+            "run make setup, which refreshes apt's lists",
+        )
+    return name
+
+
 def _package_name(wanted: str) -> str:
     if wanted.startswith("linux-image-"):
         return wanted.removesuffix("-dbg")
     if not re.fullmatch(r"\d+\.\d+(\.\d+)?", wanted):
         raise UsageProblem(f"no kernel 'debian:{wanted}'", f"--kernel takes {', '.join(FORMS)}")
-    name = newest(_apt("apt-cache", "pkgnames", f"linux-image-{wanted}").split(), wanted)
-    if name is None:
-        raise EnvironmentProblem(
-            f"apt knows no cloud image of Linux {wanted} with a debug package",
-            "run make setup, which refreshes apt's lists",
-        )
-    return name
+    return newest_name(wanted)
 
 
 def _download(package: Package, into: Path, progress: Progress) -> Path:
@@ -185,6 +191,15 @@ def _unpack(deb: Path, into: Path, parts: tuple[str, ...]) -> None:
         )
 
 
+def _key(package: Package) -> str:
+    return f"{package.name}-{package.sha256[:16]}"
+
+
+def is_cached(package: Package) -> bool:
+    """Whether the package is unpacked already."""
+    return cache.has("debian", _key(package))
+
+
 def _fetched(package: Package, parts: tuple[str, ...], progress: Progress) -> Path:
     def fill(directory: Path) -> None:
         deb = _download(package, directory, progress)
@@ -192,7 +207,7 @@ def _fetched(package: Package, parts: tuple[str, ...], progress: Progress) -> Pa
             _unpack(deb, directory, parts)
         deb.unlink()
 
-    return cache.entry("debian", f"{package.name}-{package.sha256[:16]}", fill, progress)
+    return cache.entry("debian", _key(package), fill, progress)
 
 
 def _one(directory: Path, pattern: str, package: Package) -> Path:
@@ -210,7 +225,7 @@ def get(request: Request, progress: Progress) -> Kernel:
             "leave them out: Debian's package brings both",
         )
     name = _package_name(request.kernel.partition(":")[2] or DEFAULT_VERSION)
-    image_package, debug_package = _pair(name)
+    image_package, debug_package = pair(name)
     image_files = _fetched(image_package, (), progress)
     debug_files = _fetched(debug_package, _DEBUG_PARTS, progress)
     image = _one(image_files, "boot/vmlinuz-*", image_package)
