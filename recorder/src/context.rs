@@ -231,21 +231,24 @@ mod tests {
         t.user();
         t.syscall_entry();
         t.syscall(7);
-        t.switch_out(&mut tasks, 0xffffc900_0000_3f00);
-        t.switch_in(&mut tasks, 0xffffc900_0001_3f00); // never seen: a thread
+        t.switch_out(&mut tasks, 0xffff_c900_0000_3f00);
+        t.switch_in(&mut tasks, 0xffff_c900_0001_3f00); // never seen: a thread
         assert!(!is_foreground(t.current()));
         let thread = t.current();
         t.enter(CHARGED);
-        t.switch_out(&mut tasks, 0xffffc900_0001_3e00);
-        t.switch_in(&mut tasks, 0xffffc900_0000_3f10);
+        t.switch_out(&mut tasks, 0xffff_c900_0001_3e00);
+        t.switch_in(&mut tasks, 0xffff_c900_0000_3f10);
         assert_eq!(t.current(), SYSCALL + 7);
-        t.switch_out(&mut tasks, 0xffffc900_0000_3f00);
-        t.switch_in(&mut tasks, 0xffffc900_0001_3e00);
+        t.switch_out(&mut tasks, 0xffff_c900_0000_3f00);
+        t.switch_in(&mut tasks, 0xffff_c900_0001_3e00);
         assert_eq!(t.current(), CHARGED);
-        assert_eq!(t.working_thread(), Some(0xffffc900_0001_0000));
+        assert_eq!(t.working_thread(), Some(0xffff_c900_0001_0000));
         t.leave(CHARGED);
         assert_eq!(t.current(), thread);
-        assert_eq!(tasks.stacks[(thread - TASK) as usize], 0xffffc900_0001_0000);
+        assert_eq!(
+            tasks.stacks[(thread - TASK) as usize],
+            0xffff_c900_0001_0000
+        );
     }
 
     #[test]

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What tests with guests share: running the program, looking things up in a result."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from partywall.result import Line, Result, WorkloadResult
+
+PARTYWALL = Path(sys.executable).with_name("partywall")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A result, the JSON it came as, and the folder where it was saved."""
+
+    result: Result
+    text: str
+    folder: Path
+
+    def of(self, title: str, containers: int = 8) -> WorkloadResult:
+        """The result of one workload in one topology."""
+        for one in self.result.workloads:
+            if one.title == title and one.topology.containers == containers:
+                return one
+        raise AssertionError(f"no {title} with {containers} containers was measured")
+
+
+def partywall(*arguments: object, **more: Any) -> subprocess.CompletedProcess[str]:
+    """Runs the program to its end."""
+    return subprocess.run(
+        [PARTYWALL, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        **more,
+    )
+
+
+def refused(done: subprocess.CompletedProcess[str], status: int, *words: str) -> None:
+    """An error as people are to get it: status, one or two lines, what and where."""
+    assert done.returncode == status, done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert 1 <= len(done.stderr.strip().splitlines()) <= 2, done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+def walls(result: WorkloadResult, name: str) -> list[Line]:
+    """Walls on objects whose name holds ``name``."""
+    return [wall for wall in result.walls if name in wall.object.name]

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the instrument finds in Debian's kernel, which is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import jsonschema
+import pytest
+from checks import Checked, walls
+
+from partywall.report import json_
+
+Check = Callable[..., Checked]
+
+
+def test_a_signal_hits_the_walls_of_ucounts_and_of_apparmors_label(check: Check) -> None:
+    signal = check().of("signal")
+    assert sorted(wall.object.name for wall in signal.walls) == [
+        "init_ucounts",
+        "init_ucounts",
+        "kmalloc-512: struct aa_profile",
+    ]
+    ucounts = walls(signal, "init_ucounts")
+    assert sum(wall.transfers for wall in ucounts) == pytest.approx(4, rel=0.01)
+    fields = {use.path for wall in ucounts for use in wall.fields}
+    assert {"ns", "count", "rlimit[UCOUNT_RLIMIT_SIGPENDING]"} <= fields
+    (label,) = walls(signal, "aa_profile")
+    assert label.transfers == pytest.approx(2, rel=0.01)
+    assert {site.function for site in label.code} == {"apparmor_task_kill"}
+    assert label.writers == list(range(8))
+
+
+def test_a_signal_takes_one_object_from_the_slab(check: Check) -> None:
+    calls = {call.function: call.per_op for call in check().of("signal").calls}
+    assert calls == {"kmem_cache_alloc_noprof": 1.0, "kmem_cache_free": 1.0}
+
+
+def test_eight_and_thirty_two_containers_cost_a_signal_the_same(check: Check) -> None:
+    eight = check().of("signal")
+    more = check("--workload", "signal", "--containers", "32").of("signal", 32)
+    assert len(more.walls) == len(eight.walls)
+    for one, other in zip(
+        sorted(eight.walls, key=lambda wall: (wall.object.name, wall.object.line)),
+        sorted(more.walls, key=lambda wall: (wall.object.name, wall.object.line)),
+        strict=True,
+    ):
+        assert other.object.name == one.object.name
+        assert other.transfers == pytest.approx(one.transfers, rel=0.01)
+
+
+def test_containers_do_not_meet_in_overlayfs_but_cpus_of_one_do(check: Check) -> None:
+    result = check()
+    assert result.of("overlay/access").isolated
+    inside = result.of("overlay/access", containers=1)
+    (wall,) = inside.walls
+    assert wall.object.name == "cred: struct cred"
+    assert wall.transfers == pytest.approx(12, rel=0.01)
+    assert wall.false_sharing
+    uses = {use.path: use for use in wall.fields}
+    assert uses["usage"].atomics == pytest.approx(8, rel=0.01)
+    assert uses["fsuid"].reads == pytest.approx(4, rel=0.01)
+    assert {"override_creds", "revert_creds", "generic_permission"} == {
+        site.function for site in wall.code
+    }
+
+
+def test_failed_lookups_meet_in_the_lower_layers_directory(check: Check) -> None:
+    negative = check().of("negative/unique")
+    names = {wall.object.name for wall in negative.walls}
+    assert "in_lookup_hashtable" in names
+    assert "ext4_inode_cache: struct ext4_inode_info" in names
+    fields = {use.path for wall in negative.walls for use in wall.fields}
+    assert "vfs_inode.i_rwsem.count" in fields
+
+
+def test_network_namespaces_meet_in_sysfs_proc_and_the_allocator(check: Check) -> None:
+    netns = check().of("netns")
+    for name in (
+        "struct kernfs_root",
+        "kernfs_idr_lock",
+        "sysctl_lock",
+        "proc_subdir_lock",
+        "proc_inum_ida",
+        "struct aa_profile",
+        "pcpu_lock",
+        "pcpu_alloc_mutex",
+    ):
+        assert walls(netns, name), name
+    fields = {use.path for wall in walls(netns, "kernfs_root") for use in wall.fields}
+    assert "kernfs_rwsem.count" in fields
+
+
+def test_a_namespaces_death_is_part_of_its_cost(check: Check) -> None:
+    contexts = {site.context for wall in check().of("netns").walls for site in wall.code}
+    assert {"syscall unshare", "cleanup_net"} <= contexts
+
+
+def test_forks_meet_in_counts_of_processes(check: Check) -> None:
+    fork = check().of("fork")
+    for name in ("nr_threads", "tasklist_lock", "pidmap_lock", "init_ucounts"):
+        assert walls(fork, name), name
+    fields = {use.path for wall in walls(fork, "init_ucounts") for use in wall.fields}
+    assert "rlimit[UCOUNT_RLIMIT_NPROC]" in fields
+
+
+def test_nearly_all_transfers_have_a_name(check: Check) -> None:
+    for one in check().result.workloads:
+        assert one.named >= 0.95, one.title
+
+
+def test_every_wall_names_fields_and_code(check: Check) -> None:
+    for one in check().result.workloads:
+        for wall in one.walls:
+            assert wall.fields and wall.code, wall.object.name
+            assert sum(use.share for use in wall.fields) == pytest.approx(1)
+            assert all(0 <= use.offset < 64 for use in wall.fields)
+
+
+def test_what_the_scheduler_reads_of_a_task_is_no_wall(check: Check) -> None:
+    for title in ("signal", "overlay/access", "negative/unique"):
+        names = {wall.object.name for wall in check().of(title).walls}
+        assert not any("task_struct" in name or "runqueues" in name for name in names)
+
+
+def test_two_runs_are_equal_but_for_the_time(check: Check) -> None:
+    first, second = json.loads(check().text), json.loads(check(again=1).text)
+    first.pop("created")
+    second.pop("created")
+    assert first == second
+
+
+def test_the_saved_result_is_what_was_printed_and_fits_the_schema(check: Check) -> None:
+    run = check()
+    (saved,) = run.folder.iterdir()
+    assert saved.read_text() == run.text
+    jsonschema.validate(json.loads(run.text), json_.schema())
