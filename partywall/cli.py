@@ -299,11 +299,15 @@ def _say(error: PartywallError) -> None:
         click.echo(f"  {error.hint}", err=True)
 
 
+class _Interrupted(BaseException):
+    """A signal to end; not KeyboardInterrupt, of which click makes lines of its own."""
+
+
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
     # Once is enough: cleaning up must not be interrupted in turn.
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)
-    raise KeyboardInterrupt
+    raise _Interrupted
 
 
 def main() -> NoReturn:
@@ -324,7 +328,7 @@ def main() -> NoReturn:
         path = context.command_path if context else "partywall"
         _say(UsageProblem(error.format_message(), f"{path} --help tells more"))
         status = UsageProblem.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except (_Interrupted, KeyboardInterrupt, click.Abort):
         click.echo("partywall: interrupted; guests and temporary files are gone", err=True)
         status = INTERRUPTED
     except BrokenPipeError:

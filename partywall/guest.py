@@ -99,7 +99,8 @@ class Guest:
         self.times = self.directory / "recording.times"
         self.qmp = self.directory / "qmp"
         self._serial = self.directory / "console"
-        self._stderr = self.directory / "stderr"
+        self._complaints = ""
+        self._listener: threading.Thread | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Guest:
@@ -179,19 +180,28 @@ class Guest:
             with (self.directory / "initramfs").open("wb") as out:
                 for part in self.settings.initramfs:
                     out.write(part)
-            with self._stderr.open("wb") as stderr:
-                self._process = subprocess.Popen(
-                    self.command(),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=stderr,
-                    start_new_session=True,
-                )
+            self._process = subprocess.Popen(
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+            # Not through a file: the disk may be full, and that be the complaint.
+            self._listener = threading.Thread(target=self._listen, daemon=True)
+            self._listener.start()
         except OSError as error:
             raise EnvironmentProblem(
                 f"starting the guest in {self.directory}: {error.strerror}",
                 "free space there, or set TMPDIR to a larger place",
             ) from error
+
+    def _listen(self) -> None:
+        assert self._process is not None
+        assert self._process.stderr is not None
+        with self._process.stderr as stderr:
+            while piece := os.read(stderr.fileno(), 4096):
+                self._complaints = (self._complaints + piece.decode(errors="replace"))[-65536:]
 
     def wait(self, tick: Callable[[], None] = lambda: None) -> Path:
         """Waits for the window's end; returns the recording.
@@ -229,7 +239,9 @@ class Guest:
     def _failure(self) -> EnvironmentProblem:
         """What the ended guest died of, in one line."""
         console = self.console
-        stderr = self._stderr.read_text(errors="replace").strip()
+        if self._listener is not None:
+            self._listener.join(timeout=5)
+        stderr = self._complaints.strip()
         recorder = re.search(r"^partywall recorder: (.*)$", stderr, re.MULTILINE)
         if recorder:
             return EnvironmentProblem(f"the recorder gave up: {recorder[1]}")

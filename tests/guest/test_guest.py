@@ -108,7 +108,7 @@ def test_a_full_disk_is_an_error_that_says_so(
 def test_a_program_that_dies_is_named(program: Program, tmp_path: Path) -> None:
     path = program("#include <stdlib.h>\nint main(void) { abort(); }")
     done = partywall("check", "-n", 2, "--no-markers", "--results", tmp_path / "r", "--", path)
-    refused(done, 3, "program 2 x 1", "ended before its window")
+    refused(done, 3, "program 2 x 1", "exit status 134 before the window's end")
     assert not (tmp_path / "r").exists()
 
 
