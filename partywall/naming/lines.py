@@ -113,18 +113,17 @@ class LineNamer:
         inside = use.address - thing.address - thing.shift
         if inside < 0:
             return _Place(thing, f"+{address - thing.address:#x}", offset, size)
+        base, prefix = thing.address + thing.shift, ""
         element = size_of(thing.type)
-        index = 0
         if element and thing.size >= _ARRAY * element and thing.shift % element == 0:
             # So small a part of its object repeats: count from the object's start.
             index, inside = divmod(inside + thing.shift, element)
+            base, prefix = thing.address + index * element, f"[{index}]."
         found = field_at(self._prog, thing.type, inside, use.size)
-        start = thing.address + thing.shift + index * element + found.offset
-        if index or (element and thing.size >= _ARRAY * element):
-            found = replace(found, path=f"[{index}].{found.path}")
+        start, text = base + found.offset, prefix + found.path
         if start < line or found.size > LINE_SIZE:
-            return _Place(thing, found.path, offset, size)
-        return _Place(thing, found.path, start - line, found.size)
+            return _Place(thing, text, offset, size)
+        return _Place(thing, text, start - line, found.size)
 
     def object_of(self, line: int) -> LineObject:
         """The object of a line alone: no fields, and not whether it is freed."""

@@ -239,7 +239,8 @@ class ObjectNamer:
             table = self._boot_table(address)
             if table is not None:
                 return table
-            return Thing(kind, detail, address & ~4095, 4096)
+            state = "freed" if detail == pages.FREE else "live"
+            return Thing(kind, detail, address & ~4095, 4096, state=state)
         for known in identify_address_all(self._prog, address, cache=self._cache):
             thing = self._identified(known, address)
             if thing is not None:

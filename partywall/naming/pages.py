@@ -16,6 +16,7 @@ from drgn.helpers.linux.slab import find_containing_slab_cache
 
 from partywall.naming.unreadable import UNREADABLE
 
+FREE = "free memory"
 PAGE_MAPPING_ANON = 1
 PAGE_MAPPING_FLAGS = 3
 
@@ -74,7 +75,7 @@ def kind(prog: Program, head: Object) -> tuple[str, str]:
     except UNREADABLE:
         return "memory", "memory of unknown use"
     if not head._refcount.counter.value_():
-        return "memory", "free memory"
+        return "memory", FREE
     return "memory", "kernel memory (pages)"
 
 

@@ -10,6 +10,7 @@ only repeats it: a report reads the same in a file or a mail.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -36,6 +37,9 @@ from partywall.report.words import (
 )
 from partywall.result import FieldUse, Line, Result, Site, WorkloadResult
 
+# Spaces at a line's end, between them and it nothing but codes of colour.
+_TRAILING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")
+
 WIDEST = 120
 """Columns used at most: a row that is longer is harder to follow."""
 
@@ -52,7 +56,12 @@ def render(result: Result, console: Console, *, top_sites: int = 6, verbose: boo
     """
     width = min(console.width, WIDEST)
     for block in _report(result, top_sites, verbose):
-        console.print(block, width=width, highlight=False)
+        with console.capture() as capture:
+            console.print(block, width=width, highlight=False)
+        # Tables pad their rows, which shows when a report is pasted elsewhere.
+        lines = [_TRAILING.sub(r"\1", line) for line in capture.get().split("\n")]
+        console.file.write("\n".join(lines))
+    console.file.flush()
 
 
 def _report(result: Result, top_sites: int, verbose: bool) -> Iterator[RenderableType]:

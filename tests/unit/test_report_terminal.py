@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from partywall.report import terminal
-from partywall.result import Result, WorkloadResult
+from partywall.result import Passing, Result, WorkloadResult
 
 
 def shown(result: Result, width: int = 80, *, colour: bool = False, **options: int) -> str:
@@ -221,3 +221,39 @@ def test_no_name_breaks_the_report(name: str, width: int) -> None:
 def test_markup_in_a_name_is_text(name: str) -> None:
     report = shown(builders.result(builders.workload("w", [builders.named_wall(name)])))
     assert report.count(name) == 3
+
+
+def test_what_is_handed_over_is_told_apart_from_walls() -> None:
+    groups = [Passing(name=f"kmalloc-{n}", lines=n + 1, transfers=20.0 - n) for n in range(12)]
+    workload = builders.workload("netns", [], passing=groups)
+    report = shown(builders.result(workload))
+    assert "handed over, no walls: 174 transfers/op on 78 lines" in " ".join(report.split())
+    assert "kmalloc-7" in report
+    assert "kmalloc-8" not in report
+    assert "4 more kinds, 42.0 transfers/op; --all shows them" in report
+    everything = shown(builders.result(workload), verbose=True)
+    assert "kmalloc-11" in everything
+
+
+def test_what_only_cpus_of_one_container_share_has_a_list_of_its_own() -> None:
+    (line,) = builders.false_sharing().walls
+    inside = line.model_copy(update={"within": 3.25})
+    report = shown(builders.result(builders.workload("overlay", [], inside=[inside])))
+    assert "between CPUs of one container: 1 line, 3.25 transfers/op" in report
+    assert line.object.name in report
+
+
+def test_a_lock_function_is_shown_with_who_called_it() -> None:
+    site = builders.site("_raw_spin_lock", 0x13, "lock", atomics=1.0).model_copy(
+        update={"caller": "proc_register+0x4c", "caller_source": "fs/proc/generic.c:379"}
+    )
+    (wall,) = builders.false_sharing().walls
+    wall = wall.model_copy(update={"code": [site]})
+    report = squeezed(shown(builders.result(builders.workload("netns", [wall]))))
+    assert "fromproc_register+0x4cfs/proc/generic.c:379" in report
+
+
+def test_no_row_ends_in_spaces(result: Result) -> None:
+    for colour in (False, True):
+        for row in shown(result, colour=colour).splitlines():
+            assert not re.sub(r"\x1b\[[0-9;]*m", "", row).endswith(" ")

@@ -232,7 +232,7 @@ def get(request: Request, progress: Progress) -> Kernel:
     release = image.name.removeprefix("vmlinuz-")
     config = _one(image_files, "boot/config-*", image_package)
     return Kernel(
-        source=f"debian: {name} {image_package.version}",
+        source=f"debian {image_package.version}",
         release=release,
         image=image,
         vmlinux=_one(debug_files, "usr/lib/debug/boot/vmlinux-*", debug_package),
