@@ -109,6 +109,17 @@ impl Tracker {
         self.nest.top.push(IRQ);
     }
 
+    /// Something was pushed at `address`, on the stack of the task that runs.
+    pub fn stack_at(&mut self, address: u64) {
+        self.stack = address & self.stack_mask;
+    }
+
+    /// Whether `address` is on the stack of the task that runs, if that is known.
+    #[inline(always)]
+    pub fn on_own_stack(&self, address: u64) -> bool {
+        address & self.stack_mask == self.stack
+    }
+
     /// A fault belongs to what it interrupts; only one from user code is a
     /// context of its own.
     pub fn exception(&mut self) {
@@ -281,5 +292,14 @@ mod tests {
         assert_eq!(t.current(), SCHEDULER);
         t.leave(SCHEDULER);
         assert_eq!(t.current(), SYSCALL + 7);
+    }
+
+    #[test]
+    fn the_stack_is_known_from_what_is_pushed_at_the_entry() {
+        let mut t = Tracker::new(0x4000);
+        assert!(!t.on_own_stack(0xffff_c900_0000_3f00));
+        t.stack_at(0xffff_c900_0000_3ff8);
+        assert!(t.on_own_stack(0xffff_c900_0000_0010));
+        assert!(!t.on_own_stack(0xffff_c900_0000_4000));
     }
 }

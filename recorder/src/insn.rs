@@ -68,9 +68,48 @@ pub fn is_pop(bytes: &[u8]) -> Option<bool> {
     }
 }
 
+/// A string instruction that repeats. A processor counts it once, however many
+/// bytes it moves; the emulator runs its every step as an instruction.
+pub fn is_repeated(bytes: &[u8]) -> bool {
+    let prefixes = bytes.iter().take_while(|b| is_legacy_prefix(**b)).count();
+    if !bytes[..prefixes].iter().any(|b| matches!(b, 0xf2 | 0xf3)) {
+        return false;
+    }
+    let mut rest = &bytes[prefixes..];
+    if let [0x40..=0x4f, tail @ ..] = rest {
+        rest = tail;
+    }
+    matches!(rest, [0xa4..=0xa7 | 0xaa..=0xaf | 0x6c..=0x6f])
+}
+
+/// PUSH of a register or a constant.
+pub fn is_push(bytes: &[u8]) -> bool {
+    is_pop(bytes) == Some(false) || matches!(bytes, [0x68 | 0x6a, ..])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn string_instructions_repeat_only_with_a_prefix() {
+        assert!(is_repeated(&[0xf3, 0xaa])); // rep stosb
+        assert!(is_repeated(&[0xf3, 0x48, 0xa5])); // rep movsq
+        assert!(is_repeated(&[0xf2, 0xae])); // repne scasb
+        assert!(!is_repeated(&[0xaa]));
+        assert!(!is_repeated(&[0xf3, 0xc3])); // repz ret
+        assert!(!is_repeated(&[0xf3, 0x0f, 0x1e, 0xfa])); // endbr64
+        assert!(!is_repeated(&[]));
+    }
+
+    #[test]
+    fn pushes() {
+        assert!(is_push(&[0x50]));
+        assert!(is_push(&[0x41, 0x57]));
+        assert!(is_push(&[0x6a, 0x2b])); // push $0x2b
+        assert!(!is_push(&[0x58]));
+        assert!(!is_push(&[]));
+    }
 
     #[test]
     fn atomics_are_lock_prefix_and_xchg_with_memory() {

@@ -9,7 +9,8 @@ use crate::context::{self, is_foreground, Tasks, Tracker};
 use crate::format::{Recording, Summary};
 use crate::hooks::{Hooks, Role};
 use crate::insn;
-use crate::table::{Access, Tables};
+use crate::table::{Access, Tables, LINE_SHIFT};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::os::raw::{c_char, c_int, c_uint, c_void};
@@ -35,14 +36,19 @@ const EXIT_RECORDER: c_int = 71;
 const KERNEL_BIT: u64 = 1 << 63;
 
 const NO_LEAF: u16 = u16::MAX;
+const NO_CALLER: u64 = u64::MAX;
 
 /// One instrumented instruction. Interned, so that retranslation costs nothing.
 struct Site {
     address: u64,
     index: u32,
     atomic: bool,
+    /// A string instruction, which makes many accesses.
+    repeated: bool,
     /// The leaf function it is in.
     leaf: u16,
+    /// The caller of that function that was seen last, and the index for it.
+    last: Cell<(u64, u32)>,
 }
 
 /// One instrumented block of kernel code; interned likewise.
@@ -53,6 +59,17 @@ struct Block {
     call: u64,
     /// The leaf function that starts with it.
     enters: u16,
+    /// Address of a string instruction that it starts or ends with; 0 if none.
+    repeats: u64,
+    ends_repeating: u64,
+}
+
+impl Block {
+    /// One more step, and nothing else, of the string instruction at `repeating`.
+    #[inline(always)]
+    fn again(&self, repeating: u64) -> bool {
+        self.instructions == 1 && self.repeats != 0 && self.repeats == repeating
+    }
 }
 
 /// What a vCPU recorded, or a kernel thread in charged work on one vCPU.
@@ -90,6 +107,9 @@ struct Cpu {
     /// The last call executed, and the call that led into each leaf function.
     call: u64,
     callers: Vec<u64>,
+    /// The string instruction that runs, and the lines it read and wrote last.
+    repeating: u64,
+    swept: [u64; 2],
 }
 
 impl Cpu {
@@ -135,7 +155,16 @@ fn give_up(why: &str) -> ! {
 }
 
 impl State {
+    #[inline(always)]
     fn cpu(&mut self, index: c_uint) -> &mut Cpu {
+        if self.cpus.len() <= index as usize {
+            self.add_cpus(index);
+        }
+        &mut self.cpus[index as usize]
+    }
+
+    #[cold]
+    fn add_cpus(&mut self, index: c_uint) {
         while self.cpus.len() <= index as usize {
             self.cpus.push(Cpu {
                 tracker: Tracker::new(self.hooks.stack_size),
@@ -152,9 +181,10 @@ impl State {
                 thread: None,
                 call: 0,
                 callers: vec![0; self.hooks.leaves],
+                repeating: 0,
+                swept: [0; 2],
             });
         }
-        &mut self.cpus[index as usize]
     }
 
     /// After a change of context: who works, and for whom.
@@ -193,7 +223,8 @@ impl State {
         own.chain(self.cpus.iter().flat_map(|c| &c.threads))
     }
 
-    fn site(&mut self, address: u64, atomic: bool) -> &'static Site {
+    fn site(&mut self, address: u64, bytes: &[u8]) -> &'static Site {
+        let atomic = insn::is_atomic(bytes);
         let (sites, hooks) = (&mut self.sites, &self.hooks);
         self.interned.entry((address, atomic)).or_insert_with(|| {
             sites.push((address, 0));
@@ -205,7 +236,9 @@ impl State {
                 address,
                 index: (sites.len() - 1) as u32,
                 atomic,
+                repeated: insn::is_repeated(bytes),
                 leaf: leaf.unwrap_or(NO_LEAF),
+                last: Cell::new((NO_CALLER, 0)),
             }))
         })
     }
@@ -216,12 +249,18 @@ impl State {
         if site.leaf == NO_LEAF {
             return site.index;
         }
-        let caller = self.cpu(cpu).callers[site.leaf as usize];
+        let caller = self.cpus[cpu as usize].callers[site.leaf as usize];
+        let (last, index) = site.last.get();
+        if caller == last {
+            return index;
+        }
         let sites = &mut self.sites;
-        *self.called.entry((site.index, caller)).or_insert_with(|| {
+        let index = *self.called.entry((site.index, caller)).or_insert_with(|| {
             sites.push((site.address, caller));
             (sites.len() - 1) as u32
-        })
+        });
+        site.last.set((caller, index));
+        index
     }
 
     fn block(&mut self, block: Block) -> &'static Block {
@@ -329,14 +368,26 @@ extern "C" fn on_kernel_block(cpu: c_uint, data: *mut c_void) {
         s.blocks_until_check = 1 << 20;
         s.check_memory();
     }
+    let c = s.cpu(cpu);
+    let mut instructions = block.instructions;
+    if block.again(c.repeating) {
+        return;
+    }
+    if block.repeats != 0 && block.repeats == c.repeating {
+        // One more step of the string instruction that ran before.
+        instructions -= 1;
+    } else {
+        c.swept = [0; 2];
+    }
+    c.repeating = block.ends_repeating;
     if let Some((_, foreground, party)) = s.account(cpu) {
         if foreground {
-            party.summary.kernel_instructions += block.instructions;
+            party.summary.kernel_instructions += instructions;
         } else {
-            party.summary.background_instructions += block.instructions;
+            party.summary.background_instructions += instructions;
         }
     }
-    let c = s.cpu(cpu);
+    let c = &mut s.cpus[cpu as usize];
     if block.enters != NO_LEAF {
         c.callers[block.enters as usize] = c.call;
     }
@@ -359,12 +410,26 @@ extern "C" fn on_memory(cpu: c_uint, info: MemInfo, address: u64, data: *mut c_v
         )
     };
     let s = state();
-    if !s.cpu(cpu).records() {
+    let c = s.cpu(cpu);
+    if site.repeated {
+        // Of a sweep through memory, a line is accessed once.
+        let line = address >> LINE_SHIFT;
+        if std::mem::replace(&mut c.swept[store as usize], line) == line {
+            return;
+        }
+    }
+    if !c.records() {
         return;
     }
-    let index = s.site_index(cpu, site);
+    // Fields of a stack say nothing, and half of all accesses go there.
+    let own_stack = c.tracker.on_own_stack(address);
+    let index = if own_stack {
+        0
+    } else {
+        s.site_index(cpu, site)
+    };
     if let Some((context, foreground, party)) = s.account(cpu) {
-        party.tables.record(Access {
+        let access = Access {
             address,
             size: 1 << shift,
             store,
@@ -372,8 +437,31 @@ extern "C" fn on_memory(cpu: c_uint, info: MemInfo, address: u64, data: *mut c_v
             site: index,
             context,
             foreground,
-        });
+        };
+        if own_stack {
+            party.tables.touch(&access);
+        } else {
+            party.tables.record(access);
+        }
     }
+}
+
+extern "C" fn on_entry_push(cpu: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
+    let c = state().cpu(cpu);
+    c.tracker.stack_at(address);
+}
+
+fn on_access(insn: *mut Insn, callback: abi::MemCb) {
+    // SAFETY: insn belongs to the running translation.
+    unsafe {
+        abi::qemu_plugin_register_vcpu_mem_cb(
+            insn,
+            callback,
+            abi::CB_NO_REGS,
+            abi::MEM_RW,
+            std::ptr::null_mut(),
+        )
+    };
 }
 
 macro_rules! context_callbacks {
@@ -453,18 +541,10 @@ fn hook(s: &State, insn: *mut Insn, address: u64, bytes: &[u8]) {
                     Some(false) => on_switch_push as abi::MemCb,
                     None => continue,
                 };
-                // SAFETY: insn belongs to the running translation.
-                unsafe {
-                    abi::qemu_plugin_register_vcpu_mem_cb(
-                        insn,
-                        callback,
-                        abi::CB_NO_REGS,
-                        abi::MEM_RW,
-                        std::ptr::null_mut(),
-                    )
-                };
+                on_access(insn, callback);
             }
             Role::SyscallEntry if enters => on_exec(insn, on_syscall_entry, 0),
+            Role::SyscallEntry if insn::is_push(bytes) => on_access(insn, on_entry_push),
             Role::Syscall(n) if enters => on_exec(insn, on_syscall, n as usize),
             Role::Irq if enters => on_exec(insn, on_irq, 0),
             Role::Exception if enters => on_exec(insn, on_exception, 0),
@@ -521,6 +601,8 @@ unsafe fn translate_kernel(s: &mut State, tb: *mut Tb, first: u64, count: usize)
         instructions: count as u64,
         call: 0,
         enters: NO_LEAF,
+        repeats: 0,
+        ends_repeating: 0,
     };
     for h in s.hooks.containing(first) {
         match h.role {
@@ -530,8 +612,16 @@ unsafe fn translate_kernel(s: &mut State, tb: *mut Tb, first: u64, count: usize)
     }
     // The block's callback has to come before those of its instructions.
     let last = abi::qemu_plugin_tb_get_insn(tb, count - 1);
-    if insn::is_call(abi::insn_bytes(last, &mut buffer)) {
+    let bytes = abi::insn_bytes(last, &mut buffer);
+    if insn::is_call(bytes) {
         block.call = abi::qemu_plugin_insn_vaddr(last);
+    }
+    if insn::is_repeated(bytes) {
+        block.ends_repeating = abi::qemu_plugin_insn_vaddr(last);
+    }
+    let start = abi::qemu_plugin_tb_get_insn(tb, 0);
+    if insn::is_repeated(abi::insn_bytes(start, &mut buffer)) {
+        block.repeats = first;
     }
     abi::qemu_plugin_register_vcpu_tb_exec_cb(
         tb,
@@ -543,7 +633,7 @@ unsafe fn translate_kernel(s: &mut State, tb: *mut Tb, first: u64, count: usize)
         let insn = abi::qemu_plugin_tb_get_insn(tb, n);
         let bytes = abi::insn_bytes(insn, &mut buffer);
         let address = abi::qemu_plugin_insn_vaddr(insn);
-        let site = s.site(address, insn::is_atomic(bytes));
+        let site = s.site(address, bytes);
         hook(s, insn, address, bytes);
         abi::qemu_plugin_register_vcpu_mem_cb(
             insn,

@@ -4,11 +4,16 @@
 //! Each vCPU (and each thread that does charged work) has tables of its own, so
 //! nothing on the hot path is shared or locked.
 
+use std::alloc::{alloc_zeroed, handle_alloc_error, Layout};
+
 /// Bytes of a cache line, as a shift.
 pub const LINE_SHIFT: u32 = 6;
 
 /// A key that can live in a `Table`; `EMPTY` marks a free slot.
-pub trait Slot: Copy {
+///
+/// # Safety
+/// `EMPTY` must be what memory full of zeros means.
+pub unsafe trait Slot: Copy {
     const EMPTY: Self;
     fn is_empty(&self) -> bool;
     fn same(&self, other: &Self) -> bool;
@@ -24,9 +29,23 @@ pub struct Table<S: Slot> {
 impl<S: Slot> Default for Table<S> {
     fn default() -> Self {
         Table {
-            slots: vec![S::EMPTY; 1 << 10],
+            slots: empty(1 << 10),
             used: 0,
         }
+    }
+}
+
+/// Free slots, in memory that the system zeroes when it is first touched.
+fn empty<S: Slot>(count: usize) -> Vec<S> {
+    let layout = Layout::array::<S>(count).expect("a table that fits in memory");
+    // SAFETY: the layout is that of a Vec of this length, its size is not zero,
+    // and zeros are `S::EMPTY` by the trait's contract.
+    unsafe {
+        let start = alloc_zeroed(layout) as *mut S;
+        if start.is_null() {
+            handle_alloc_error(layout);
+        }
+        Vec::from_raw_parts(start, count, count)
     }
 }
 
@@ -50,7 +69,7 @@ impl<S: Slot> Table<S> {
     #[cold]
     fn insert(&mut self, mut at: usize, key: S) -> &mut S {
         if (self.used + 1) * 2 > self.slots.len() {
-            let bigger = vec![S::EMPTY; self.slots.len() * 2];
+            let bigger = empty(self.slots.len() * 4);
             let old = std::mem::replace(&mut self.slots, bigger);
             for slot in old.into_iter().filter(|s| !s.is_empty()) {
                 let free = self.free_slot(&slot);
@@ -97,7 +116,8 @@ pub struct LineSlot {
     writes_now: bool,
 }
 
-impl Slot for LineSlot {
+// SAFETY: numbers and a bool, all zero.
+unsafe impl Slot for LineSlot {
     const EMPTY: Self = LineSlot {
         key: 0,
         last: 0,
@@ -132,7 +152,8 @@ pub struct AccessSlot {
     pub writes: u32,
 }
 
-impl Slot for AccessSlot {
+// SAFETY: numbers, all zero.
+unsafe impl Slot for AccessSlot {
     const EMPTY: Self = AccessSlot {
         address: 0,
         site: 0,
@@ -199,17 +220,7 @@ impl Tables {
 
     #[inline(always)]
     pub fn record(&mut self, a: Access) {
-        let first = a.address >> LINE_SHIFT;
-        let last = (a.address + a.size as u64 - 1) >> LINE_SHIFT;
-        self.visit(first, a.store, a.foreground);
-        if last != first {
-            self.visit(last, a.store, a.foreground);
-        }
-        if a.foreground {
-            self.foreground_accesses += 1;
-        } else {
-            self.background_accesses += 1;
-        }
+        self.touch(&a);
         let slot = self.accesses.slot(AccessSlot {
             address: a.address,
             site: a.site,
@@ -223,6 +234,22 @@ impl Tables {
             slot.writes += 1;
         } else {
             slot.reads += 1;
+        }
+    }
+
+    /// Counts the visits of an access, and nothing of what made it.
+    #[inline(always)]
+    pub fn touch(&mut self, a: &Access) {
+        let first = a.address >> LINE_SHIFT;
+        let last = (a.address + a.size as u64 - 1) >> LINE_SHIFT;
+        self.visit(first, a.store, a.foreground);
+        if last != first {
+            self.visit(last, a.store, a.foreground);
+        }
+        if a.foreground {
+            self.foreground_accesses += 1;
+        } else {
+            self.background_accesses += 1;
         }
     }
 
