@@ -20,7 +20,7 @@ pub unsafe trait Slot: Copy {
     fn hash(&self) -> u64;
 }
 
-/// Open addressing, linear probing, at most half full.
+/// Open addressing, linear probing, at most three quarters full.
 pub struct Table<S: Slot> {
     slots: Vec<S>,
     used: usize,
@@ -68,8 +68,8 @@ impl<S: Slot> Table<S> {
 
     #[cold]
     fn insert(&mut self, mut at: usize, key: S) -> &mut S {
-        if (self.used + 1) * 2 > self.slots.len() {
-            let bigger = empty(self.slots.len() * 4);
+        if (self.used + 1) * 4 > self.slots.len() * 3 {
+            let bigger = empty(self.slots.len() * 2);
             let old = std::mem::replace(&mut self.slots, bigger);
             for slot in old.into_iter().filter(|s| !s.is_empty()) {
                 let free = self.free_slot(&slot);
