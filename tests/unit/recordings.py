@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Recordings made by hand, and a writer of the recorder's file."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from partywall.recording import ACCESS, LINE, MAGIC, SYSCALL, VERSION, Party, Recording
+
+TGKILL = SYSCALL + 234
+
+
+def visits(number: int, reads: int, writes: int, *, foreground: bool = True) -> tuple[int, ...]:
+    """One party's visits of line ``number``, as a row of dtype LINE."""
+    return (number << 1 | foreground, reads, writes)
+
+
+def access(
+    address: int,
+    size: int = 8,
+    *,
+    reads: int = 0,
+    writes: int = 0,
+    site: int = 0,
+    context: int = TGKILL,
+    flags: int = 0,
+) -> tuple[int, ...]:
+    """A row of dtype ACCESS."""
+    return (address, site, context, size, flags, reads, writes)
+
+
+def party(
+    cpu: int,
+    lines: Iterable[tuple[int, ...]] = (),
+    accesses: Iterable[tuple[int, ...]] = (),
+    **more: Any,
+) -> Party:
+    """A party in its one window."""
+    given: dict[str, Any] = {
+        "thread": 0,
+        "windows": 1,
+        "kernel_instructions": 1000 + cpu,
+        "user_instructions": 100 + cpu,
+        "background_instructions": 10 + cpu,
+        "foreground_accesses": 300 + cpu,
+        "background_accesses": 30 + cpu,
+        "still_lines": 3,
+        "calls": (),
+        "lines": np.array(sorted(lines), LINE),
+        "accesses": np.array(sorted(accesses), ACCESS),
+    }
+    return Party(cpu=cpu, **(given | more))
+
+
+def recording(
+    *parties: Party, sites: Sequence[tuple[int, int]] = ((0xFFFFFFFF81000000, 0),)
+) -> Recording:
+    """A recording of one window."""
+    return Recording(
+        visit_distance=8,
+        sites=np.array(sites, np.uint64).reshape(-1, 2),
+        stacks=np.zeros(0, np.uint64),
+        parties=parties,
+    )
+
+
+def header(**more: int) -> bytes:
+    """The first 32 bytes."""
+    given = {"version": VERSION, "parties": 0, "distance": 8, "sites": 0, "stacks": 0, "counts": 0}
+    return MAGIC + struct.pack("<6I", *(given | more).values())
+
+
+def sealed(body: bytes) -> bytes:
+    """``body`` with its length and its checksum."""
+    body += struct.pack("<Q", len(body))
+    return body + struct.pack("<I", zlib.crc32(body))
+
+
+def written(whole: Recording) -> bytes:
+    """What the recorder would write."""
+    counts = len(whole.parties[0].calls) if whole.parties else 0
+    parts = [
+        header(
+            parties=len(whole.parties),
+            distance=whole.visit_distance,
+            sites=len(whole.sites),
+            stacks=len(whole.stacks),
+            counts=counts,
+        ),
+        whole.sites.astype("<u8").tobytes(),
+        whole.stacks.astype("<u8").tobytes(),
+    ]
+    for one in whole.parties:
+        numbers = (one.cpu, one.windows, len(one.lines), len(one.accesses), one.still_lines)
+        parts.append(struct.pack("<5I", *numbers))
+        instructions = (one.kernel_instructions, one.user_instructions, one.background_instructions)
+        accesses = (one.foreground_accesses, one.background_accesses)
+        parts.append(struct.pack("<6Q", one.thread, *instructions, *accesses))
+        parts.append(struct.pack(f"<{counts}Q", *one.calls))
+        parts += [one.lines.tobytes(), one.accesses.tobytes()]
+    return sealed(b"".join(parts))

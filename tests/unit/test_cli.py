@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Commands say what is wrong in one line, with the right exit status, and no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import builders
+import pytest
+
+from partywall import workloads
+from partywall.report import json_
+from partywall.result import SCHEMA
+
+MAIN = "from partywall.cli import main; main()"
+RESULT = builders.result(builders.signal(), builders.isolated())
+USAGE, ENVIRONMENT, OVER_LIMIT = 2, 3, 1
+
+# Importing everything takes most of a command's time. So one process does it, and makes
+# of itself a new one for each command, which ends as a program of its own would.
+SERVER = """
+import gc, json, os, socket, sys
+from partywall.cli import main
+gc.freeze()
+line = socket.socket(fileno=int(sys.argv[1]))
+while True:
+    data, files, _, _ = socket.recv_fds(line, 1 << 16, 2)
+    if not data:
+        os._exit(0)
+    asked = json.loads(data)
+    child = os.fork()
+    if not child:
+        break
+    for file in files:
+        os.close(file)
+    line.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
+os.dup2(files[0], 1)
+os.dup2(files[1], 2)
+for file in (line.detach(), *files):
+    os.close(file)
+os.chdir(asked["folder"])
+os.environ.update(asked["environment"])
+sys.argv = ["partywall", *asked["arguments"]]
+main()
+"""
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended, and what it said."""
+
+    status: int
+    out: str
+    err: str
+
+
+class Partywall:
+    """Runs commands, each in a process of its own and in an empty folder."""
+
+    def __init__(self, server: socket.socket, folder: Path) -> None:
+        self._server = server
+        self.folder = folder
+
+    def __call__(
+        self, *arguments: str | Path, stdout: int | None = None, **environment: str
+    ) -> Done:
+        """``stdout``: a file to write to instead of what is returned."""
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            asked = {
+                "arguments": [str(word) for word in arguments],
+                "folder": str(self.folder),
+                "environment": environment,
+            }
+            files = [out.fileno() if stdout is None else stdout, err.fileno()]
+            socket.send_fds(self._server, [json.dumps(asked).encode()], files)
+            status = int(self._server.recv(100))
+            out.seek(0)
+            err.seek(0)
+            return Done(status, out.read().decode(), err.read().decode())
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[socket.socket]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.settimeout(60)
+    with ours:
+        process = subprocess.Popen(
+            [sys.executable, "-c", SERVER, str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "COLUMNS": "100"},
+        )
+        theirs.close()
+        yield ours
+    process.wait(timeout=20)
+
+
+@pytest.fixture
+def partywall(server: socket.socket, tmp_path: Path) -> Partywall:
+    return Partywall(server, tmp_path)
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A good result."""
+    path = tmp_path / "saved.json"
+    path.write_text(json_.dump(RESULT))
+    return path
+
+
+def refused(done: Done, status: int, *words: str) -> None:
+    """That the command ended with ``status`` and one or two lines that say these words."""
+    assert done.status == status, done.err
+    assert done.out == ""
+    assert "Traceback" not in done.err
+    lines = done.err.splitlines()
+    assert 1 <= len(lines) <= 2, done.err
+    assert lines[0].startswith("partywall: ")
+    assert all(len(line) < 500 for line in lines)
+    for word in words:
+        assert word in done.err
+
+
+def test_a_program_of_its_own_does_the_same() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN, "nonsense"], capture_output=True, text=True, check=False
+    )
+    refused(Done(done.returncode, done.stdout, done.stderr), USAGE, "nonsense")
+
+
+def test_no_arguments_show_the_help(partywall: Partywall) -> None:
+    done = partywall()
+    assert done.status == USAGE
+    assert "Usage: partywall" in done.out + done.err
+    assert "Traceback" not in done.err
+
+
+COMMANDS = ("check", "report", "workloads", "prepare", "doctor", "schema")
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_the_help_names_every_command(partywall: Partywall, option: str) -> None:
+    done = partywall(option)
+    assert (done.status, done.err) == (0, "")
+    for command in COMMANDS:
+        assert command in done.out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(partywall: Partywall, command: str) -> None:
+    done = partywall(command, "--help")
+    assert (done.status, done.err) == (0, "")
+    assert f"Usage: partywall {command}" in done.out
+
+
+def test_the_version(partywall: Partywall) -> None:
+    done = partywall("--version")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith("partywall, version ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nonsense"], ["nonsense"]),
+        (["--nonsense"], ["--nonsense"]),
+        (["check", "--nonsense"], ["--nonsense"]),
+        (["schema", "more"], ["more"]),
+        (["report", "one.json", "two.json"], ["two.json"]),
+        (["check", "--workload"], ["--workload"]),
+        (["check", "--workload", "nonsense"], ["nonsense", "signal"]),
+        (["check", "-w", "signal", "-w", "signal/nonsense"], ["signal/nonsense"]),
+        (["check", "-w", ""], ["''"]),
+        (["check", "--containers", "0"], ["--containers"]),
+        (["check", "--containers", "-8"], ["-8"]),
+        (["check", "--cpus", "0"], ["--cpus"]),
+        (["check", "--containers", "1000"], ["1000", "240"]),
+        (["check", "--containers", "1000", "--kernel", "/nonexistent"], ["1000", "240"]),
+        (["check", "--containers", "16", "--cpus", "16"], ["256"]),
+        (["check", "--containers", "9" * 30], ["9" * 30]),
+        (["check", "--containers", "1"], ["neighbour"]),
+        (["check", "--containers", "1", "--cpus", "1"], ["neighbour"]),
+        (["check", "--containers", "many"], ["many"]),
+        (["check", "--threshold", "-1"], ["--threshold"]),
+        (["check", "--threshold", "x"], ["--threshold"]),
+        (["check", "--fail-above", "-0.5"], ["--fail-above"]),
+        (["check", "--timeout", "0"], ["--timeout"]),
+        (["check", "--jobs", "0"], ["--jobs"]),
+        (["check", "--json", "--ktap"], ["--json", "--ktap"]),
+        (["report", "--json", "--ktap"], ["--json", "--ktap"]),
+        (["check", "--ops", "5"], ["--ops"]),
+        (["check", "--no-markers"], ["--markers"]),
+        (["check", "--ops", "0", "--", "/bin/true"], ["--ops"]),
+        (["check", "-w", "signal", "--", "/bin/true"], ["--workload", "COMMAND"]),
+        (["check", "--", "/nonexistent/program", "-x"], ["/nonexistent/program"]),
+        (["check", "--", "/etc/passwd"], ["/etc/passwd", "ELF"]),
+        (["check", "--", "/"], ["/"]),
+        (["check", "--", ""], []),
+        (["check", "--kernel", "/nonexistent"], ["/nonexistent"]),
+        (["check", "--kernel", "/etc/passwd"], ["/etc/passwd", "bzImage"]),
+        (["check", "--kernel", "/"], ["/"]),
+        (["check", "--kernel", "nonsense"], ["nonsense", "debian"]),
+        (["check", "--kernel", "debian:nonsense"], ["debian:nonsense"]),
+        (["check", "--kernel", "debian", "--vmlinux", "/etc/passwd"], ["--vmlinux"]),
+        (["check", "--kernel", "x/y", "--vmlinux", "/"], ["--vmlinux"]),
+        (["check", "--results", "/etc/passwd"], ["/etc/passwd"]),
+        (["report", "/nonexistent.json"], ["/nonexistent.json"]),
+        (["report", "/"], ["/"]),
+        (["report", "/dev/null"], ["/dev/null"]),
+        (["report", "--results", "."], ["no result is saved"]),
+        (["report", "--results", "/nonexistent"], ["/nonexistent"]),
+        (["report", "--fail-above", "-1"], ["--fail-above"]),
+        (["report"], ["results"]),
+    ],
+    ids=lambda value: " ".join(value)[:60] or "empty" if isinstance(value, list) else None,
+)
+def test_what_cannot_be_done_is_refused(
+    partywall: Partywall, arguments: list[str], words: list[str]
+) -> None:
+    refused(partywall(*arguments), USAGE, *words)
+
+
+def test_what_is_too_long_for_a_name_is_refused(partywall: Partywall) -> None:
+    refused(partywall("check", "--kernel", "/" + "k" * 300), USAGE)
+
+
+@pytest.mark.xfail(strict=True, reason="a name too long for a file gives a traceback")
+def test_a_kernel_too_long_for_a_name_is_refused(partywall: Partywall) -> None:
+    refused(partywall("check", "--kernel", "k" * 300), USAGE)
+
+
+@pytest.mark.xfail(strict=True, reason="nan and inf pass for numbers of at least 0")
+@pytest.mark.parametrize(
+    ("option", "number"), [("--threshold", "nan"), ("--threshold", "inf"), ("--fail-above", "nan")]
+)
+def test_what_is_no_number_is_refused(partywall: Partywall, option: str, number: str) -> None:
+    refused(partywall("check", "--kernel", "/nonexistent", option, number), USAGE, option)
+
+
+@pytest.mark.xfail(strict=True, reason="a name is printed with its line ends")
+def test_a_name_of_several_lines_is_refused_in_one(partywall: Partywall) -> None:
+    refused(partywall("check", "-w", "one\ntwo\nthree"), USAGE)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"garbage\n", b"\xff\0", b"{}", b"[]", json_.dump(RESULT)[:-40].encode()]
+)
+def test_a_broken_file_is_named(partywall: Partywall, tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "broken.json"
+    path.write_bytes(data)
+    refused(partywall("report", path), USAGE, str(path))
+    refused(partywall("report", path, "--json", "--fail-above", "1"), USAGE, str(path))
+
+
+def test_a_machine_without_qemu_is_told_so(partywall: Partywall) -> None:
+    done = partywall("prepare", PARTYWALL_QEMU="/nonexistent/qemu")
+    refused(done, ENVIRONMENT, "/nonexistent/qemu", "make setup")
+
+
+def test_a_machine_without_apt_is_told_so(partywall: Partywall, tmp_path: Path) -> None:
+    refused(partywall("check", PATH=str(tmp_path)), ENVIRONMENT, "--vmlinux")
+
+
+def test_a_report_is_shown(partywall: Partywall, saved: Path) -> None:
+    done = partywall("report", saved)
+    assert (done.status, done.err) == (0, "")
+    assert "init_ucounts" in done.out
+    assert "\x1b" not in done.out
+    shown = partywall("report", saved, "--all").out
+    assert len(shown) >= len(done.out)
+
+
+def test_a_report_as_json_is_what_was_saved(partywall: Partywall, saved: Path) -> None:
+    done = partywall("report", saved, "--json")
+    assert (done.status, done.err) == (0, "")
+    assert done.out == saved.read_text()
+
+
+def test_a_report_as_ktap_has_a_verdict_for_each_workload(
+    partywall: Partywall, saved: Path
+) -> None:
+    done = partywall("report", saved, "--ktap")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith("KTAP version 1\n1..2\n")
+    assert "\nnot ok 1 signal" in done.out
+    assert "\nok 2 overlay/access" in done.out
+
+
+@pytest.mark.parametrize("view", [[], ["--json"], ["--ktap"]])
+def test_a_limit_decides_the_exit_status(
+    partywall: Partywall, saved: Path, view: list[str]
+) -> None:
+    worst = RESULT.worst
+    for limit, status in ((0, 1), (worst - 0.001, 1), (worst, 0), (worst + 1, 0)):
+        done = partywall("report", saved, *view, "--fail-above", str(limit))
+        assert (done.status, done.err) == (status, "")
+        assert done.out
+
+
+def test_a_result_without_walls_is_below_any_limit(partywall: Partywall, tmp_path: Path) -> None:
+    path = tmp_path / "isolated.json"
+    path.write_text(json_.dump(builders.result(builders.isolated())))
+    assert partywall("report", path, "--fail-above", "0").status == 0
+
+
+def test_the_newest_result_is_shown(partywall: Partywall, tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    (folder / "old.json").write_text("garbage")
+    os.utime(folder / "old.json", (5, 5))
+    (folder / "new.json").write_text(json_.dump(RESULT))
+    assert partywall("report", "--json").out == json_.dump(RESULT)
+    assert partywall("report", "--json", "--results", folder).out == json_.dump(RESULT)
+
+
+def closed_pipe() -> int:
+    """The end of a pipe that nobody reads from."""
+    read, write = os.pipe()
+    os.close(read)
+    return write
+
+
+VIEWS = pytest.mark.parametrize(
+    "arguments", [["report", "saved.json"], ["report", "saved.json", "--json"], ["schema"]]
+)
+
+
+@VIEWS
+def test_a_reader_who_has_had_enough_gets_no_complaint(
+    partywall: Partywall, saved: Path, arguments: list[str]
+) -> None:
+    pipe = closed_pipe()
+    try:
+        assert partywall(*arguments, stdout=pipe).err == ""
+    finally:
+        os.close(pipe)
+
+
+@pytest.mark.xfail(strict=True, reason="click ends with 1 when nobody reads what it writes")
+@VIEWS
+def test_a_reader_who_has_had_enough_is_no_wall(
+    partywall: Partywall, saved: Path, arguments: list[str]
+) -> None:
+    pipe = closed_pipe()
+    try:
+        assert partywall(*arguments, stdout=pipe).status != OVER_LIMIT
+    finally:
+        os.close(pipe)
+
+
+def test_the_head_of_a_report_is_shown_without_a_complaint(tmp_path: Path) -> None:
+    path = tmp_path / "large.json"
+    path.write_text(json_.dump(builders.result(builders.many_walls(2000))))
+    done = subprocess.run(
+        ["bash", "-c", f"'{sys.executable}' -c '{MAIN}' report '{path}' --json | head -1"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("{\n", "")
+
+
+@pytest.mark.xfail(strict=True, reason="a full disk gives a traceback")
+@VIEWS
+def test_a_full_disk_is_said(partywall: Partywall, saved: Path, arguments: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = partywall(*arguments, stdout=full.fileno())
+    refused(done, ENVIRONMENT, "No space left")
+
+
+def test_the_workloads_are_listed(partywall: Partywall) -> None:
+    done = partywall("workloads")
+    assert (done.status, done.err) == (0, "")
+    rows = {row.split()[0]: row for row in done.out.splitlines() if row.strip()}
+    for workload, usual in workloads.load():
+        assert (rows[workload.title].split()[1] == "yes") == usual
+
+
+def test_the_workloads_are_listed_from_anywhere(partywall: Partywall, tmp_path: Path) -> None:
+    (tmp_path / "workloads").mkdir()
+    assert "signal" in partywall("workloads").out
+
+
+def test_the_schema_is_json(partywall: Partywall) -> None:
+    done = partywall("schema")
+    assert (done.status, done.err) == (0, "")
+    schema = json.loads(done.out)
+    assert schema["$id"] == SCHEMA
+    assert set(schema["required"]) == set(json.loads(json_.dump(RESULT)))

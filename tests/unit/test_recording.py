@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A recording comes back as it was written, or is refused whole."""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recordings import access, header, party, recording, sealed, visits, written
+
+from partywall.errors import EnvironmentProblem
+from partywall.recording import ATOMIC, MAGIC, Recording, RecordingError, load, parse
+
+FUZZ = settings(max_examples=300, deadline=None)
+
+SMALL = recording(
+    party(
+        0,
+        [visits(0x40, 1, 2), visits(0x41, 0, 9, foreground=False)],
+        [access(0x1008, 4, reads=3), access(0x1010, writes=7, site=1, flags=ATOMIC)],
+        calls=(11, 12),
+    ),
+    party(1, [visits(0x40, 0, 2**32 - 1)], calls=(21, 2**64 - 1), windows=2),
+    party(1, thread=0xFF11000004000000, windows=0, calls=(0, 0)),
+    sites=((0xFFFFFFFF81000010, 0), (0xFFFFFFFF81000020, 0xFFFFFFFF81000FF0)),
+)
+DATA = written(SMALL)
+# Where the first party's header starts: header, two sites, no stacks.
+FIRST_PARTY = 32 + 2 * 16
+
+
+def parsed_or_refused(data: bytes) -> Recording | None:
+    """The recording; None if it was refused, and as promised."""
+    try:
+        return parse(data)
+    except RecordingError as error:
+        assert error.message
+        assert "\n" not in error.message
+        return None
+
+
+def test_a_recording_comes_back() -> None:
+    read = parse(DATA)
+    assert read.visit_distance == 8
+    assert read.sites.tolist() == SMALL.sites.tolist()
+    assert [one.cpu for one in read.parties] == [0, 1, 1]
+    first, second, third = read.parties
+    assert first.lines.tolist() == SMALL.parties[0].lines.tolist()
+    assert first.accesses.tolist() == SMALL.parties[0].accesses.tolist()
+    assert first.calls == (11, 12)
+    assert (first.kernel_instructions, first.user_instructions) == (1000, 100)
+    assert (first.background_instructions, first.still_lines) == (10, 3)
+    assert (first.foreground_accesses, first.background_accesses) == (300, 30)
+    assert second.windows == 2
+    assert second.lines["writes"].tolist() == [2**32 - 1]
+    assert second.calls == (21, 2**64 - 1)
+    assert third.thread == 0xFF11000004000000
+    assert len(third.lines) == len(third.accesses) == 0
+    assert written(read) == DATA
+
+
+def test_stacks_come_back() -> None:
+    stacks = np.array([0xFF11000004000000, 2**64 - 1], np.uint64)
+    whole = Recording(4, np.zeros((0, 2), np.uint64), stacks, (party(0),))
+    read = parse(written(whole))
+    assert read.stacks.tolist() == stacks.tolist()
+    assert read.visit_distance == 4
+
+
+Counts = st.integers(0, 2**32 - 1)
+Words = st.integers(0, 2**64 - 1)
+
+
+@FUZZ
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.tuples(Words, Counts, Counts), max_size=4),
+            st.lists(
+                st.builds(
+                    access, Words, st.integers(1, 64), reads=Counts, writes=Counts, site=st.just(0)
+                ),
+                max_size=4,
+            ),
+        ),
+        max_size=4,
+    )
+)
+def test_any_recording_comes_back(parties: list[Any]) -> None:
+    whole = recording(*(party(n, lines, uses) for n, (lines, uses) in enumerate(parties)))
+    assert written(parse(written(whole))) == written(whole)
+
+
+def test_an_empty_recording_comes_back() -> None:
+    assert parse(sealed(header())).parties == ()
+
+
+def test_every_truncation_is_refused() -> None:
+    whole = [length for length in range(len(DATA)) if parsed_or_refused(DATA[:length])]
+    assert whole == []
+
+
+def test_a_shorter_body_is_refused_even_with_a_right_checksum() -> None:
+    lengths = range(len(DATA) - 12)
+    assert [length for length in lengths if parsed_or_refused(sealed(DATA[:length]))] == []
+
+
+@FUZZ
+@given(st.integers(0, len(DATA) - 1), st.integers(0, 255))
+def test_any_changed_byte_is_noticed(at: int, value: int) -> None:
+    damaged = DATA[:at] + bytes([value]) + DATA[at + 1 :]
+    read = parsed_or_refused(damaged)
+    assert (read is None) == (damaged != DATA)
+
+
+@FUZZ
+@given(
+    st.integers(0, len(DATA) - 13),
+    st.integers(0, 255) | st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]),
+)
+def test_a_changed_byte_with_a_right_checksum_is_refused_or_read(at: int, value: int) -> None:
+    damaged = sealed(DATA[:at] + bytes([value]) + DATA[at + 1 : -12])
+    read = parsed_or_refused(damaged)
+    if read is not None:
+        assert written(read) == damaged
+
+
+@FUZZ
+@given(st.binary(max_size=200))
+def test_no_bytes_break_the_reader(data: bytes) -> None:
+    assert parsed_or_refused(data) is None
+    assert parsed_or_refused(MAGIC + data) is None
+    read = parsed_or_refused(sealed(header() + data))
+    assert (read is not None) == (not data)
+
+
+@pytest.mark.parametrize("data", [b"", b"PWALLREX" + DATA[8:], b"\x7fELF" + bytes(100)])
+def test_another_file_is_no_recording(data: bytes) -> None:
+    with pytest.raises(RecordingError, match="no recording"):
+        parse(data)
+
+
+@pytest.mark.parametrize("version", [0, 2, 2**32 - 1])
+def test_another_version_is_named_with_what_to_do(version: int) -> None:
+    with pytest.raises(RecordingError, match=f"version {version}") as caught:
+        parse(sealed(header(version=version)))
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("field", ["parties", "sites", "stacks", "counts"])
+@pytest.mark.parametrize("count", [1, 2**16, 2**31, 2**32 - 1])
+def test_a_count_that_the_file_cannot_hold_is_refused_without_eating_memory(
+    field: str, count: int
+) -> None:
+    claims = {"parties": 1, field: count}
+    data = sealed(header(**claims) + bytes(67 if field == "parties" else 68))
+    tracemalloc.start()
+    try:
+        assert parsed_or_refused(data) is None
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("field", [2, 3])
+def test_a_party_with_too_many_lines_or_accesses_is_refused(field: int) -> None:
+    numbers = [0, 1, 0, 0, 0]
+    numbers[field] = 2**32 - 1
+    data = sealed(header(parties=1) + struct.pack("<5I", *numbers) + bytes(48))
+    assert parsed_or_refused(data) is None
+
+
+@pytest.mark.parametrize("site", [2, 3, 2**32 - 1])
+def test_a_site_that_is_not_listed_is_refused(site: int) -> None:
+    whole = recording(
+        party(0, accesses=[access(0x1000, reads=1, site=site)]),
+        sites=((0xFFFFFFFF81000010, 0), (0xFFFFFFFF81000020, 0)),
+    )
+    with pytest.raises(RecordingError, match="names code"):
+        parse(written(whole))
+
+
+@pytest.mark.parametrize("more", [b"\0", b"x" * 68, DATA])
+def test_bytes_behind_the_parties_are_refused(more: bytes) -> None:
+    assert parsed_or_refused(DATA + more) is None
+    assert parsed_or_refused(sealed(DATA[:-12] + more)) is None
+
+
+def test_a_party_too_few_is_refused() -> None:
+    body = bytearray(DATA[:-12])
+    body[12:16] = struct.pack("<I", 2)
+    assert parsed_or_refused(sealed(bytes(body))) is None
+
+
+@pytest.mark.parametrize("length", [0, len(DATA) - 13, len(DATA) - 11, 2**64 - 1])
+def test_another_length_is_refused_even_with_a_right_checksum(length: int) -> None:
+    body = DATA[:-12] + struct.pack("<Q", length)
+    assert parsed_or_refused(body + struct.pack("<I", zlib.crc32(body))) is None
+
+
+def test_a_file_is_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "recording"
+    path.write_bytes(DATA)
+    assert written(load(path)) == DATA
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    for path in (tmp_path / "missing", tmp_path):
+        with pytest.raises(RecordingError) as caught:
+            load(path)
+        assert str(path) in caught.value.message
+        assert isinstance(caught.value, EnvironmentProblem)

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Uses of a range of addresses, and when fields of a line pay for each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recordings import TGKILL, access, party, recording
+
+from partywall.recording import ATOMIC, CHARGED, EXCEPTION, IRQ, SCHEDULER, SOFTIRQ, TASK, USER
+from partywall.sharing import Use, Uses, false_sharing
+from partywall.walls import transfers
+
+FUZZ = settings(max_examples=200, deadline=None)
+LINE = 0xFF11000003B2C400
+SITES = ((0xFFFFFFFF81000010, 0), (0xFFFFFFFF81000020, 0xFFFFFFFF81000FF0))
+
+
+def uses(*accesses: list[tuple[int, ...]], foreground: bool = True) -> Uses:
+    """Uses of a recording in which CPU n made the n-th list of accesses."""
+    parties = [party(cpu, accesses=made) for cpu, made in enumerate(accesses)]
+    return Uses(recording(*parties, sites=SITES), foreground=foreground)
+
+
+def places(found: Uses, start: int, end: int) -> list[tuple[int, int]]:
+    """Address and size of what a query gives."""
+    return [(use.address, use.size) for use in found(start, end)]
+
+
+def test_a_range_holds_what_lies_in_it_in_order() -> None:
+    found = uses([access(LINE + n, reads=1) for n in (0x38, 0x40, 0x00, 0x20)])
+    assert places(found, LINE, LINE + 0x40) == [(LINE, 8), (LINE + 0x20, 8), (LINE + 0x38, 8)]
+
+
+def test_a_range_ends_before_its_end() -> None:
+    found = uses([access(LINE + 8, 8, reads=1)])
+    assert places(found, LINE, LINE + 8) == []
+    assert places(found, LINE, LINE + 9) == [(LINE + 8, 8)]
+
+
+@pytest.mark.parametrize("size", [4, 8, 16, 32, 64])
+def test_an_access_that_reaches_into_a_range_belongs_to_it(size: int) -> None:
+    found = uses([access(LINE - size + 1, size, writes=1)])
+    assert places(found, LINE, LINE + 64) == [(LINE - size + 1, size)]
+    reads, writes = found.by_party(LINE, LINE + 64)
+    assert (reads.tolist(), writes.tolist()) == ([0], [1])
+
+
+@pytest.mark.parametrize("size", [1, 8, 16, 64])
+def test_an_access_that_ends_at_a_range_does_not_belong_to_it(size: int) -> None:
+    found = uses([access(LINE - size, size, writes=1)])
+    assert places(found, LINE, LINE + 64) == []
+    assert found.by_party(LINE, LINE + 64)[1].tolist() == [0]
+
+
+def test_a_wide_access_belongs_to_both_fields() -> None:
+    found = uses([access(LINE, 16, writes=3)])
+    assert places(found, LINE, LINE + 8) == places(found, LINE + 8, LINE + 16) == [(LINE, 16)]
+    assert found.by_party(LINE + 8, LINE + 16)[1].tolist() == [3]
+
+
+def test_uses_of_parties_are_added_up() -> None:
+    found = uses(
+        [access(LINE, 4, reads=1, writes=2, flags=ATOMIC, site=1)],
+        [access(LINE, 4, reads=10, writes=20, flags=ATOMIC, site=1)],
+    )
+    code, caller = SITES[1]
+    assert list(found(LINE, LINE + 64)) == [
+        Use(LINE, 4, code, caller, TGKILL, atomic=True, reads=11, writes=22)
+    ]
+    assert next(iter(found(LINE, LINE + 64))).total == 33
+
+
+@pytest.mark.parametrize("different", [{"size": 4}, {"site": 1}, {"context": 0x101}, {"flags": 1}])
+def test_different_uses_of_an_address_stay_apart(different: dict[str, int]) -> None:
+    found = uses([access(LINE, reads=1)], [access(LINE, **{"reads": 1, **different})])
+    assert len(list(found(LINE, LINE + 64))) == 2
+
+
+def test_nothing_is_found_in_a_recording_of_nothing() -> None:
+    found = uses([], [])
+    assert list(found(0, 2**63)) == []
+    assert [counts.tolist() for counts in found.by_party(LINE, LINE + 64)] == [[0, 0], [0, 0]]
+
+
+def test_nothing_is_found_in_a_recording_of_nobody() -> None:
+    found = uses()
+    assert list(found(0, 2**63)) == []
+    assert [counts.tolist() for counts in found.by_party(LINE, LINE + 64)] == [[], []]
+
+
+@pytest.mark.parametrize("context", [USER, EXCEPTION, TGKILL, CHARGED, CHARGED + 3])
+def test_the_workloads_own_work_is_foreground(context: int) -> None:
+    made = [access(LINE, reads=1, context=context)]
+    assert places(uses(made), LINE, LINE + 64)
+    assert not places(uses(made, foreground=False), LINE, LINE + 64)
+
+
+@pytest.mark.parametrize("context", [IRQ, SOFTIRQ, SCHEDULER, TASK, TASK + 5])
+def test_interrupts_scheduler_and_kernel_threads_are_background(context: int) -> None:
+    made = [access(LINE, reads=1, context=context)]
+    assert not places(uses(made), LINE, LINE + 64)
+    assert places(uses(made, foreground=False), LINE, LINE + 64)
+    assert uses(made).by_party(LINE, LINE + 64)[0].tolist() == [0]
+
+
+def test_counts_by_party_keep_the_order_of_parties() -> None:
+    found = uses(
+        [access(LINE, reads=1)],
+        [],
+        [access(LINE, writes=5), access(LINE + 8, reads=2), access(LINE + 64, reads=100)],
+    )
+    reads, writes = found.by_party(LINE, LINE + 64)
+    assert reads.tolist() == [1, 0, 2]
+    assert writes.tolist() == [0, 0, 5]
+
+
+def test_large_counts_do_not_overflow() -> None:
+    most = 2**32 - 1
+    found = uses([access(LINE, reads=most), access(LINE + 8, reads=most)])
+    assert found.by_party(LINE, LINE + 64)[0].tolist() == [2 * most]
+
+
+Made = st.lists(
+    st.tuples(st.integers(0, 200), st.sampled_from([1, 2, 4, 8, 16, 32, 64]), st.integers(1, 9)),
+    max_size=12,
+)
+
+
+@FUZZ
+@given(st.lists(Made, min_size=1, max_size=3), st.integers(0, 200), st.integers(1, 64))
+def test_any_range_finds_exactly_what_overlaps_it(made: list[Any], start: int, size: int) -> None:
+    found = uses(*([access(LINE + at, wide, reads=n) for at, wide, n in one] for one in made))
+    overlapping = [
+        [(LINE + at, wide, n) for at, wide, n in one if at < start + size and at + wide > start]
+        for one in made
+    ]
+    begin, end = LINE + start, LINE + start + size
+    reads, writes = found.by_party(begin, end)
+    assert reads.tolist() == [sum(n for _, _, n in one) for one in overlapping]
+    assert not writes.any()
+    assert sorted(places(found, begin, end)) == sorted(
+        {(at, wide) for one in overlapping for at, wide, _ in one}
+    )
+    assert sum(use.reads for use in found(begin, end)) == reads.sum()
+
+
+def shared_falsely(
+    found: Uses,
+    fields: list[tuple[int, int]],
+    reads: list[int],
+    writes: list[int],
+    threshold: float = 1,
+) -> bool:
+    """What `false_sharing` says of a line with these visits of parties that all meet."""
+    others = ~np.eye(len(reads), dtype=bool)
+    r, w = np.array([reads]), np.array([writes])
+    moved = float(transfers(r, w, others)[0])
+    reading = float(np.minimum(r, w @ others.astype(np.int64)).sum())
+    return false_sharing(found, LINE, fields, others, moved, reading, threshold)
+
+
+def test_a_field_that_is_only_read_pays_for_its_neighbour() -> None:
+    found = uses([access(LINE, writes=1000)], [access(LINE + 8, reads=1000)])
+    assert shared_falsely(found, [(0, 8), (8, 8)], [0, 1000], [1000, 0])
+
+
+def test_two_counters_of_two_writers_share_falsely() -> None:
+    found = uses([access(LINE, writes=500)], [access(LINE + 8, writes=500)])
+    assert shared_falsely(found, [(0, 8), (8, 8)], [0, 0], [500, 500])
+
+
+def test_one_counter_of_two_writers_is_shared_truly() -> None:
+    found = uses([access(LINE, writes=500)], [access(LINE, writes=500)])
+    assert not shared_falsely(found, [(0, 8)], [0, 0], [500, 500])
+
+
+def test_a_lock_and_what_it_guards_are_shared_truly() -> None:
+    made = [access(LINE, 4, writes=500), access(LINE + 8, writes=500)]
+    assert not shared_falsely(uses(made, made), [(0, 4), (8, 8)], [0, 0], [500, 500])
+
+
+def test_a_field_that_is_read_in_the_writers_own_visits_costs_nothing() -> None:
+    made = [access(LINE, 4, writes=500), access(LINE + 8, reads=500)]
+    assert not shared_falsely(uses(made, made), [(0, 4), (8, 8)], [0, 0], [500, 500])
+
+
+def test_fields_that_all_read_and_one_writes_are_shared_truly() -> None:
+    found = uses([access(LINE, writes=100)], [access(LINE, reads=100)])
+    assert not shared_falsely(found, [(0, 8)], [0, 100], [100, 0])
+
+
+def test_a_little_false_sharing_is_none() -> None:
+    found = uses([access(LINE, writes=10)], [access(LINE + 8, writes=10)])
+    fields = [(0, 8), (8, 8)]
+    assert not shared_falsely(found, fields, [0, 0], [10, 10], threshold=20)
+    assert shared_falsely(found, fields, [0, 0], [10, 10], threshold=19)
+
+
+def test_the_same_field_twice_is_one_field() -> None:
+    made = [access(LINE, reads=500)]
+    assert not shared_falsely(uses(made, made), [(0, 8), (0, 8)], [500, 500], [500, 500])
+
+
+def test_no_fields_share_nothing() -> None:
+    assert not shared_falsely(uses([], []), [], [5, 5], [5, 5])
+
+
+def test_what_belongs_to_the_next_line_does_not_count() -> None:
+    # The last field reaches over the line's end; what is written there is not this line's.
+    found = uses(
+        [access(LINE, writes=500), access(LINE + 64, writes=9000)],
+        [access(LINE + 56, writes=500), access(LINE + 64, writes=9000)],
+    )
+    assert shared_falsely(found, [(0, 8), (56, 64)], [0, 0], [500, 500])

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which workloads are chosen, which files and programs are refused, and in what words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import programs
+import pytest
+
+from partywall import image, workloads
+from partywall.errors import UsageProblem
+from partywall.kernels import Kernel
+from partywall.progress import Quiet
+from partywall.workloads import Workload, from_command, load, select
+
+GOOD = """\
+summary = "a test"
+operation = "one"
+warmup = 0
+window = 1
+"""
+VARIANTS = """
+default = ["fast", "slow"]
+[variants]
+fast = "one fast"
+slow = "one slow"
+odd = "one odd"
+"""
+HARNESS = workloads.DIRECTORY / "harness"
+
+
+def write(directory: Path, name: str, text: str) -> Path:
+    """A workload's file; returns the folder of all workloads."""
+    (directory / name).mkdir()
+    (directory / name / "workload.toml").write_text(text)
+    return directory
+
+
+@pytest.fixture
+def some(tmp_path: Path) -> Path:
+    """One workload without variants, and one with three of which two are usual."""
+    write(tmp_path, "plain", GOOD)
+    return write(tmp_path, "many", GOOD + VARIANTS)
+
+
+def titles(patterns: list[str], directory: Path) -> list[str]:
+    return [workload.title for workload in select(patterns, directory)]
+
+
+def test_the_usual_variants_are_chosen_if_nothing_is_asked_for(some: Path) -> None:
+    assert titles([], some) == ["many/fast", "many/slow", "plain"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "chosen"),
+    [
+        ("plain", ["plain"]),
+        ("many", ["many/fast", "many/slow"]),
+        ("many/odd", ["many/odd"]),
+        ("many/*", ["many/fast", "many/slow", "many/odd"]),
+        ("many/*o*", ["many/slow", "many/odd"]),
+        ("*/fast", ["many/fast"]),
+        ("p*", ["plain"]),
+        ("[mp]*", ["many/fast", "many/slow", "many/odd", "plain"]),
+    ],
+)
+def test_a_pattern_chooses(some: Path, pattern: str, chosen: list[str]) -> None:
+    assert titles([pattern], some) == chosen
+
+
+def test_workloads_come_in_the_order_asked_for_and_once(some: Path) -> None:
+    assert titles(["plain", "many/odd", "many/*", "plain"], some) == [
+        "plain",
+        "many/odd",
+        "many/fast",
+        "many/slow",
+    ]
+
+
+@pytest.mark.parametrize(
+    "pattern", ["", "nothing", "Plain", "plain/default", "many/", "/", "many/fas", "[", "../plain"]
+)
+def test_an_unknown_workload_is_named_with_those_that_are_known(some: Path, pattern: str) -> None:
+    with pytest.raises(UsageProblem) as caught:
+        select(["plain", pattern], some)
+    assert f"'{pattern}'" in caught.value.message
+    assert "many/odd" in (caught.value.hint or "")
+    assert "plain" in (caught.value.hint or "")
+
+
+def test_variants_differ_in_name_and_operation_alone(some: Path) -> None:
+    fast, slow = select(["many"], some)
+    assert (fast.operation, slow.operation) == ("one fast", "one slow")
+    assert fast.model_copy(update={"variant": "slow", "operation": "one slow"}) == slow
+    assert fast.source == some / "many"
+
+
+def test_a_folder_without_workloads_has_none(tmp_path: Path) -> None:
+    (tmp_path / "harness").mkdir()
+    assert load(tmp_path) == []
+
+
+BROKEN = {
+    "syntax": "summary = ",
+    "cut short": GOOD[:20],
+    "empty": "",
+    "key twice": GOOD + "window = 2\n",
+    "unknown key": GOOD + "colour = 1\n",
+    "unknown table": GOOD + "[colour]\nred = 1\n",
+    "missing key": GOOD.replace('summary = "a test"\n', ""),
+    "negative window": GOOD.replace("window = 1", "window = -1"),
+    "no window": GOOD.replace("window = 1", "window = 0"),
+    "negative warm-up": GOOD.replace("warmup = 0", "warmup = -1"),
+    "window in words": GOOD.replace("window = 1", 'window = "many"'),
+    "window in halves": GOOD.replace("window = 1", "window = 1.5"),
+    "window without end": GOOD.replace("window = 1", "window = inf"),
+    "text for a list": GOOD + 'count = "f"\n',
+    "number in a list": GOOD + "count = [1]\n",
+    "unknown confinement": GOOD + 'apparmor = "off"\n',
+    "unknown topology": GOOD + 'topologies = ["beside"]\n',
+    "no topology": GOOD + "topologies = []\n",
+    "unknown default": GOOD + VARIANTS.replace('"slow"]', '"sluggish"]'),
+    "variant without words": GOOD + "[variants]\nfast = 1\n",
+    "variants as a list": GOOD + 'variants = ["fast"]\n',
+}
+
+
+@pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN.keys())
+def test_a_broken_file_is_named(some: Path, text: str) -> None:
+    write(some, "broken", text)
+    with pytest.raises(UsageProblem) as caught:
+        select(["plain"], some)
+    assert str(some / "broken" / "workload.toml") in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        ("unknown key", "colour"),
+        ("missing key", "summary"),
+        ("negative window", "window"),
+        ("unknown default", "sluggish"),
+        ("variant without words", "variants.fast"),
+    ],
+)
+def test_what_is_wrong_in_a_broken_file_is_named(some: Path, broken: str, words: str) -> None:
+    write(some, "broken", BROKEN[broken])
+    with pytest.raises(UsageProblem, match=words):
+        load(some)
+
+
+@pytest.mark.xfail(strict=True, reason="default is not looked at if there are no variants")
+def test_a_default_without_any_variants_is_refused(some: Path) -> None:
+    write(some, "broken", GOOD + 'default = ["fast"]\n')
+    with pytest.raises(UsageProblem, match="fast"):
+        load(some)
+
+
+def test_a_file_that_is_no_text_is_named(some: Path) -> None:
+    write(some, "broken", "")
+    path = some / "broken" / "workload.toml"
+    path.write_bytes(b'summary = "\xff\xfe"\n')
+    with pytest.raises(UsageProblem) as caught:
+        load(some)
+    assert str(path) in caught.value.message
+
+
+def test_a_folder_in_place_of_a_file_is_named(some: Path) -> None:
+    path = some / "broken" / "workload.toml"
+    path.mkdir(parents=True)
+    with pytest.raises(UsageProblem) as caught:
+        load(some)
+    assert str(path) in caught.value.message
+
+
+OURS = load()
+
+
+@pytest.mark.parametrize("workload", [one for one, _ in OURS], ids=lambda one: str(one.title))
+def test_our_workloads_have_what_they_need(workload: Workload) -> None:
+    assert workload.source is not None
+    code = (workload.source / f"{workload.name}.c").read_text()
+    assert "const struct workload workload" in code
+    assert all(name.startswith("CONFIG_") for name in workload.options)
+    assert all(name.startswith("CAP_") for name in workload.capabilities)
+
+
+def test_each_of_our_workloads_runs_by_default_and_is_named_once() -> None:
+    assert {one.name for one, _ in OURS} == {one.name for one, usual in OURS if usual}
+    assert len({one.title for one, _ in OURS}) == len(OURS)
+    assert {"fork", "negative", "netns", "overlay", "signal"} <= {one.name for one, _ in OURS}
+
+
+NOTHING = "void _start(void) { for (;;) ; }\n"
+MARKED = '#include "partywall.h"\nvoid _start(void) { partywall_start(); partywall_stop(); }\n'
+HALF = '#include "partywall.h"\nvoid _start(void) { partywall_start(); for (;;) ; }\n'
+
+
+def program(directory: Path, source: str, *flags: str) -> Path:
+    return programs.compiled(directory, "mine", source, f"-I{HARNESS}", *(flags or programs.BARE))
+
+
+def made(path: Path, *, marked: bool | None = None, window: int = 1) -> Workload:
+    return from_command([str(path), "-x", "y z"], marked=marked, window=window)
+
+
+def test_a_static_program_without_markers(tmp_path: Path) -> None:
+    workload = made(program(tmp_path, NOTHING), window=7)
+    assert not workload.marked
+    assert workload.name == "mine"
+    assert workload.window == 7
+    assert workload.warmup == 0
+    assert workload.command == (str(tmp_path / "mine"), "-x", "y z")
+
+
+def test_a_static_program_with_markers(tmp_path: Path) -> None:
+    assert made(program(tmp_path, MARKED)).marked
+
+
+def test_one_marker_alone_is_none(tmp_path: Path) -> None:
+    assert not made(program(tmp_path, HALF)).marked
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_who_says_whether_it_is_marked_is_believed(tmp_path: Path, marked: bool) -> None:
+    assert made(program(tmp_path, NOTHING), marked=marked).marked is marked
+    assert made(program(tmp_path, MARKED), marked=marked).marked is marked
+
+
+def test_a_static_program_with_a_library_in_it(tmp_path: Path) -> None:
+    source = '#include <stdio.h>\nint main(void) { return puts("x") < 0; }\n'
+    assert not made(program(tmp_path, source, "-static")).marked
+
+
+@pytest.mark.xfail(strict=True, reason="the loader's path is looked for anywhere in the file")
+def test_a_static_program_that_speaks_of_the_loader(tmp_path: Path) -> None:
+    # As ldconfig(8) does, which is static.
+    words = 'const char *loader = "/lib64/ld-linux-x86-64.so.2";\n'
+    assert made(program(tmp_path, words + NOTHING)).name == "mine"
+
+
+def test_a_dynamic_program_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = program(tmp_path, "int main(void) { return 0; }\n", "-no-pie")
+    with pytest.raises(UsageProblem, match="dynamically linked") as caught:
+        made(path)
+    assert str(path) in caught.value.message
+    assert "-static" in (caught.value.hint or "")
+
+
+def test_a_missing_program_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageProblem) as caught:
+        made(tmp_path / "missing")
+    assert str(tmp_path / "missing") in caught.value.message
+
+
+def test_a_folder_is_no_program(tmp_path: Path) -> None:
+    with pytest.raises(UsageProblem) as caught:
+        made(tmp_path)
+    assert str(tmp_path) in caught.value.message
+
+
+@pytest.mark.parametrize("data", [b"", b"\x7f", b"#!/bin/sh\nexit 0\n", b"MZ" + bytes(100)])
+def test_what_is_no_elf_program_is_refused(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "script"
+    path.write_bytes(data)
+    with pytest.raises(UsageProblem, match="not an ELF program") as caught:
+        made(path)
+    assert str(path) in caught.value.message
+
+
+@pytest.mark.xfail(strict=True, reason="only the first four bytes of a program are looked at")
+@pytest.mark.parametrize("kind", ["object", "foreign", "cut"])
+def test_what_cannot_run_in_the_guest_is_refused(tmp_path: Path, kind: str) -> None:
+    path = program(tmp_path, NOTHING, *(["-c"] if kind == "object" else programs.BARE))
+    data = bytearray(path.read_bytes())
+    if kind == "foreign":
+        data[18:20] = (183).to_bytes(2, "little")  # EM_AARCH64
+    path.write_bytes(data[:20] if kind == "cut" else data)
+    with pytest.raises(UsageProblem):
+        made(path)
+
+
+@pytest.mark.xfail(strict=True, reason="it takes the launcher's place in the image")
+def test_a_program_may_be_named_as_ours_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = program(tmp_path, NOTHING).rename(tmp_path / "launch")
+    kernel = Kernel("test", "6.1", Path("image"), Path("vmlinux"))
+    archive = image.base(kernel, made(path), Quiet())
+    assert path.read_bytes() in archive
+    assert image.build_workload(None, Quiet()).read_bytes() in archive
