@@ -38,6 +38,12 @@ COMMAND_LINE = (
 )
 
 
+def command_line(release: str) -> str:
+    """The kernel's command line. Kernels before 6.5 get their CPUs from init (see spin.c)."""
+    version = tuple(int(number) for number in re.findall(r"\d+", release)[:2])
+    return COMMAND_LINE if version >= (6, 5) else f"{COMMAND_LINE} maxcpus=1"
+
+
 @dataclass(frozen=True)
 class Settings:
     """What to boot and how. ``timeout`` in seconds, for boot and window each."""
@@ -52,7 +58,7 @@ class Settings:
     timeout: float = 300.0
     visit_distance: int = VISIT_DISTANCE
     memory_limit: int = 6144
-    extra_command_line: str = ""
+    command_line: str = COMMAND_LINE
     accel: str = "tcg"
 
 
@@ -161,7 +167,7 @@ class Guest:
             *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
             *("-seed", "1", "-rtc", "base=2026-01-01T00:00:00,clock=vm"),
             *("-kernel", str(s.kernel_image), "-initrd", str(self.directory / "initramfs")),
-            *("-append", f"{COMMAND_LINE} {s.extra_command_line}".strip()),
+            *("-append", s.command_line),
             *("-serial", f"file:{self._serial}"),
             *("-qmp", f"unix:{self.qmp},server=on,wait=off"),
         ]

@@ -131,8 +131,9 @@ def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
     archive.symlink("bin/sh", "busybox")
     _add_program(archive, _tool("crun"), "bin/crun")
     _add_program(archive, _tool("mke2fs"), "sbin/mke2fs")
-    seed = compile_static([GUEST_FILES / "seed.c"], GUEST_FILES, progress)
-    archive.file("sbin/seed", seed.read_bytes(), 0o755)
+    for name in ("seed", "spin"):
+        tool = compile_static([GUEST_FILES / f"{name}.c"], GUEST_FILES, progress)
+        archive.file(f"sbin/{name}", tool.read_bytes(), 0o755)
     wanted = module_closure(kernel, [*MODULES, *workload.modules], OPTIONAL_MODULES)
     for order, module in enumerate(wanted, start=10):
         archive.file(f"modules/{order}-{module.name}.ko", module.data)

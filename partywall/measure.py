@@ -117,6 +117,7 @@ def measure(plan: Plan, progress: Progress) -> Measured:
         topology=plan.topology,
         plugin=plan.plugin,
         hooks=watched.text,
+        command_line=guest.command_line(plan.kernel.release),
         timeout=plan.timeout,
         visit_distance=plan.visit_distance,
     )

@@ -130,7 +130,7 @@ def _result(wanted: Wanted, plan: Plan, measured: list[Measured]) -> Result:
             plugin_abi=plan.qemu.plugin_abi,
             cpu_model=guest.CPU_MODEL,
             icount_shift=guest.ICOUNT_SHIFT,
-            command_line=guest.COMMAND_LINE,
+            command_line=guest.command_line(kernel.release),
             tools=image.tool_versions(),
             visit_distance=plan.visit_distance,
         ),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -55,11 +56,13 @@ class CodeNamer:
         except UNREADABLE:
             return Code("(generated code)", 0, None, None, ())
         frames = self._frames(address)
-        inlined = tuple(
+        telling = [
             frame.name
             for frame in frames
             if frame.name and frame.is_inline and not _NOISE.match(frame.name)
-        )
+        ]
+        # One of the same name in another file wraps it, as aa_get_label's does.
+        inlined = tuple(name for name, _ in itertools.groupby(telling))
         return Code(
             function=symbol.name,
             offset=address - symbol.address,

@@ -77,6 +77,9 @@ def _report(result: Result, top_sites: int, verbose: bool) -> Iterator[Renderabl
         yield from _workload(workload, None if verbose else top_sites, verbose)
 
 
+BACKGROUND = 5
+"""Lines of the background that are shown unless all are asked for."""
+
 HANDED_OVER = 8
 """Kinds of memory handed over that are shown unless all are asked for."""
 
@@ -226,7 +229,7 @@ def _workload(
         yield ""
         yield from _inside(workload)
     yield from _passing(workload, verbose)
-    yield from _background(workload)
+    yield from _background(workload, verbose)
 
 
 def _inside(workload: WorkloadResult) -> Iterator[RenderableType]:
@@ -407,7 +410,7 @@ def _code(sites: list[Site]) -> Table:
 # What the machine does by itself
 
 
-def _background(workload: WorkloadResult) -> Iterator[RenderableType]:
+def _background(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
     if not workload.background:
         return
     yield ""
@@ -417,10 +420,15 @@ def _background(workload: WorkloadResult) -> Iterator[RenderableType]:
         f"{rate(workload.background_transfers)} transfers/op"
     )
     table = _table(("transf/op",), "line, code and context")
-    for line in sorted(workload.background, key=lambda line: -line.transfers):
+    ordered = sorted(workload.background, key=lambda line: -line.transfers)
+    shown = ordered if verbose else ordered[:BACKGROUND]
+    for line in shown:
         what = line.object
         pieces = [_text(f"{what.name} {signed_hex(what.line)} ({what.kind})")]
         for site in busiest(line)[:1]:
             pieces += [_text(function(site), "cyan"), _text(site.context)]
         table.add_row(rate(line.transfers), _Flow(*pieces))
     yield _indent(table, 2)
+    if len(ordered) > len(shown):
+        words = f"{count(len(ordered) - len(shown), 'more line')}; --all shows them"
+        yield _indent(Text(words, style="dim"), 2)

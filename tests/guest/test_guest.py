@@ -59,12 +59,13 @@ def transfers(settings: Settings) -> list[float]:
 
 
 def test_keeping_slab_caches_apart_does_not_move_the_figures(settings: Settings) -> None:
-    merged = replace(settings, extra_command_line="slab_merge")
+    merged = replace(settings, command_line=f"{guest.COMMAND_LINE} slab_merge")
     assert transfers(merged) == pytest.approx(transfers(settings), rel=0.01)
 
 
 def test_a_kernel_that_panics_says_of_what(settings: Settings) -> None:
-    without_init = replace(settings, initramfs=(b"",), extra_command_line="init=/none")
+    line = f"{guest.COMMAND_LINE} init=/none"
+    without_init = replace(settings, initramfs=(b"",), command_line=line)
     with (
         pytest.raises(EnvironmentProblem, match=r"panicked: (VFS|No working init|Requested init)"),
         Guest(without_init) as machine,
