@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 from rich.console import Console
@@ -29,12 +31,29 @@ from partywall.kernels import Kernel, Request, resolve
 from partywall.measure import possible
 from partywall.progress import Progress, Quiet, Terminal
 from partywall.report import json_, ktap, terminal
+from partywall.report.words import plain
 from partywall.result import Result
 from partywall.walls import THRESHOLD
 from partywall.workloads import Workload
 
 OVER_LIMIT, INTERRUPTED = 1, 130
 
+
+class _Rate(click.FloatRange):
+    """Transfers per operation: a number of at least 0, and not without end."""
+
+    name = "rate"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is no number of transfers.", param, ctx)
+        return number
+
+
+_RATE = _Rate(min=0)
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -87,14 +106,14 @@ def _kernel_options(command: click.decorators.FC) -> click.decorators.FC:
 @click.option("--unconfined", is_flag=True, help="No seccomp, AppArmor or masked paths.")
 @click.option(
     "--threshold",
-    type=click.FloatRange(min=0),
+    type=_RATE,
     default=THRESHOLD,
     show_default=True,
     help="Transfers per operation above which a line is a wall.",
 )
 @click.option(
     "--fail-above",
-    type=click.FloatRange(min=0),
+    type=_RATE,
     metavar="X",
     help="Exit with 1 if a wall has more transfers per operation.",
 )
@@ -221,7 +240,7 @@ def _show(result: Result, as_json: bool, as_ktap: bool, limit: float, everything
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--ktap", "as_ktap", is_flag=True, help="Print the verdicts as KTAP.")
 @click.option("--all", "everything", is_flag=True, help="Show every wall and all of its code.")
-@click.option("--fail-above", type=click.FloatRange(min=0), metavar="X", help="As for check.")
+@click.option("--fail-above", type=_RATE, metavar="X", help="As for check.")
 @click.option("--results", "folder", type=_FOLDER, default=results.FOLDER, show_default=True)
 def report(
     file: Path | None,
@@ -294,9 +313,10 @@ def schema() -> int:
 
 
 def _say(error: PartywallError) -> None:
-    click.echo(f"partywall: {error.message}", err=True)
+    """On stderr, a line for what is wrong and one for what to do, whatever is in them."""
+    click.echo(plain(f"partywall: {error.message}"), err=True)
     if error.hint:
-        click.echo(f"  {error.hint}", err=True)
+        click.echo(plain(f"  {error.hint}"), err=True)
 
 
 class _Interrupted(BaseException):
@@ -310,13 +330,24 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
     raise _Interrupted
 
 
+def _drop_output() -> None:
+    """What is still to be written goes nowhere; Python would complain at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
 def main() -> NoReturn:
     """Runs the command line; never returns, never shows a traceback."""
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, _stop)
     try:
-        status = commands.main(prog_name="partywall", standalone_mode=False)
+        # Not commands.main(), which ends on a closed pipe as if a wall were found.
+        with commands.make_context("partywall", sys.argv[1:]) as invocation:
+            status = commands.invoke(invocation)
         sys.stdout.flush()
+    except click.exceptions.Exit as error:
+        status = error.exit_code
     except PartywallError as error:
         _say(error)
         status = error.exit_code
@@ -332,7 +363,11 @@ def main() -> NoReturn:
         click.echo("partywall: interrupted; guests and temporary files are gone", err=True)
         status = INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has had enough; Python would complain at exit.
-        sys.stderr.close()
+        # Whoever read our output has had enough.
+        _drop_output()
         status = INTERRUPTED
+    except OSError as error:
+        _drop_output()
+        _say(EnvironmentProblem(f"writing the output: {error.strerror or error}"))
+        status = EnvironmentProblem.exit_code
     sys.exit(status if isinstance(status, int) else 0)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import enum
 import io
 import re
 from collections import defaultdict
@@ -19,6 +20,9 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection
 
 from partywall.errors import UsageProblem
+
+# What pyelftools lets through from files that are not what they claim.
+_DAMAGED = (ELFError, ConstructError, ValueError, KeyError, AttributeError, TypeError)
 
 _SYMBOL = np.dtype(
     [
@@ -73,7 +77,7 @@ def _opened(path: Path) -> Iterator[ELFFile]:
             yield ELFFile(file)
     except OSError as error:
         raise UsageProblem(f"{path}: {error.strerror}") from error
-    except (ELFError, ConstructError, ValueError, KeyError, UnicodeDecodeError) as error:
+    except (*_DAMAGED, MemoryError, OverflowError) as error:
         raise UsageProblem(f"{path} is not a whole ELF file") from error
 
 
@@ -105,8 +109,26 @@ def read_memory(path: Path, address: int, size: int) -> bytes:
             start = segment["p_vaddr"]
             if start <= address and address + size <= start + segment["p_filesz"]:
                 elf.stream.seek(segment["p_offset"] + address - start)
-                return bytes(elf.stream.read(size))
+                found = bytes(elf.stream.read(size))
+                return found if len(found) == size else b""
     return b""
+
+
+class Program(enum.Enum):
+    """What a file is as a program for the guest."""
+
+    STATIC = "static"
+    DYNAMIC = "dynamic"
+    FOREIGN = "foreign"
+
+
+def program_kind(path: Path) -> Program:
+    """Whether an ELF file runs in the guest; UsageProblem if it is not whole."""
+    with _opened(path) as elf:
+        if elf["e_machine"] != "EM_X86_64" or elf["e_type"] not in ("ET_EXEC", "ET_DYN"):
+            return Program.FOREIGN
+        interpreted = any(True for _ in elf.iter_segments("PT_INTERP"))
+        return Program.DYNAMIC if interpreted else Program.STATIC
 
 
 def build_id(path: Path) -> str:
@@ -129,7 +151,7 @@ def module_depends(data: bytes) -> list[str]:
     try:
         section = ELFFile(io.BytesIO(data)).get_section_by_name(".modinfo")
         facts = b"" if section is None else section.data()
-    except (ELFError, ConstructError, ValueError, KeyError) as error:
+    except _DAMAGED as error:
         raise UsageProblem("a kernel module is not a whole ELF file") from error
     for fact in facts.split(b"\0"):
         if fact.startswith(b"depends="):

@@ -148,8 +148,8 @@ class Guest:
 
     def said(self, word: str) -> str | None:
         """The rest of the guest's first line ``PARTYWALL word …``, if it said that."""
-        found = re.search(rf"^PARTYWALL {word} ?(.*)$", self.console, re.MULTILINE)
-        return found[1] if found else None
+        found = re.search(rf"^PARTYWALL {word}(?: (.*))?$", self.console, re.MULTILINE)
+        return found[1] or "" if found else None
 
     def command(self) -> list[str]:
         """The QEMU command line."""

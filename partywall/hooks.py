@@ -52,7 +52,7 @@ def _existing(symbols: Symbols, names: Iterable[str]) -> list[str]:
     found = []
     for alternatives in names:
         for name in alternatives.split("|"):
-            if symbols.by_name(name):
+            if any(symbol.size for symbol in symbols.by_name(name)):
                 found.append(name)
                 break
     return found

@@ -25,6 +25,7 @@ from partywall.workloads import DIRECTORY, Workload
 
 GUEST_FILES = Path(__file__).resolve().parent / "guestfiles"
 PROGRAM_DIR = "/usr/lib/partywall"
+LAUNCHER = "/usr/lib/partywall-launch"
 SHARED_DIR = "/usr/share/partywall"
 MODULES = ("ext4", "overlay")
 OPTIONAL_MODULES = ("brd",)
@@ -117,8 +118,8 @@ def _layer(archive: Archive, programs: dict[str, bytes]) -> None:
     archive.file(f"layer{SHARED_DIR}/file", b"A file that all containers share.\n" * 16)
     for number in range(3):
         archive.file(f"layer{SHARED_DIR}/other-{number}", b"another\n")
-    for name, data in programs.items():
-        archive.file(f"layer{PROGRAM_DIR}/{name}", data, 0o755)
+    for path, data in programs.items():
+        archive.file(f"layer{path}", data, 0o755)
 
 
 def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
@@ -140,11 +141,13 @@ def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
     if workload.command:
         launcher = build_workload(None, progress)
         programs = {
-            "launch": launcher.read_bytes(),
-            workload.name: Path(workload.command[0]).read_bytes(),
+            LAUNCHER: launcher.read_bytes(),
+            f"{PROGRAM_DIR}/{workload.name}": Path(workload.command[0]).read_bytes(),
         }
     else:
-        programs = {workload.name: build_workload(workload.source, progress).read_bytes()}
+        programs = {
+            f"{PROGRAM_DIR}/{workload.name}": build_workload(workload.source, progress).read_bytes()
+        }
     _layer(archive, programs)
     return archive.pack()
 
@@ -154,7 +157,7 @@ def job(workload: Workload, topology: Topology, *, confined: bool) -> bytes:
     archive = Archive()
     known = syscalls.numbers() if confined else {}
     if workload.command:
-        arguments = [f"{PROGRAM_DIR}/launch", f"{PROGRAM_DIR}/{workload.name}"]
+        arguments = [LAUNCHER, f"{PROGRAM_DIR}/{workload.name}"]
         arguments += workload.command[1:]
     else:
         arguments = [f"{PROGRAM_DIR}/{workload.name}"]

@@ -33,6 +33,8 @@ _BLOCKED: dict[str | None, str] = {
     "CAP_SYS_BOOT": "reboot kexec_load kexec_file_load",
     "CAP_SYS_MODULE": "init_module finit_module delete_module",
     "CAP_SYS_PACCT": "acct",
+    "CAP_SYS_PTRACE": "kcmp",
+    "CAP_DAC_READ_SEARCH": "open_by_handle_at",
     "CAP_SYS_TIME": "clock_adjtime clock_settime settimeofday",
     "CAP_SYS_NICE": "get_mempolicy mbind set_mempolicy set_mempolicy_home_node",
     "CAP_SYS_RAWIO": "iopl ioperm",
@@ -40,7 +42,7 @@ _BLOCKED: dict[str | None, str] = {
     None: (
         "add_key keyctl request_key io_uring_enter io_uring_register io_uring_setup "
         "migrate_pages move_pages nfsservctl pivot_root uselib userfaultfd ustat "
-        "create_module get_kernel_syms query_module _sysctl"
+        "create_module get_kernel_syms query_module sysfs _sysctl"
     ),
 }
 

@@ -65,6 +65,8 @@ class Parties:
         apart = self.cpu[:, None] != self.cpu[None, :]
         apart &= (self.thread[:, None] != self.thread[None, :]) | (self.thread[:, None] == 0)
         same = self.container[:, None] == self.container[None, :]
+        # A thread in no container is inside none, with whomever.
+        same &= self.container[:, None] >= 0
         return apart & ~same, apart & same
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import fnmatch
-import re
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from partywall import elf
 from partywall.errors import UsageProblem
 
 Scope = Literal["between", "within"]
@@ -87,6 +87,8 @@ def _read(path: Path) -> list[tuple[Workload, bool]]:
         raise UsageProblem(f"{path}: {where}: {first['msg']}") from error
     common: dict[str, Any] = raw.model_dump(exclude={"default", "variants", "operation"})
     name = path.parent.name
+    if raw.default and not raw.variants:
+        raise UsageProblem(f"{path}: default: there are no variants, so no {raw.default[0]}")
     if not raw.variants:
         return [(Workload(name=name, source=path.parent, operation=raw.operation, **common), True)]
     unknown = set(raw.default) - set(raw.variants)
@@ -152,7 +154,12 @@ def from_command(
         raise UsageProblem(f"{program}: {error.strerror}", "give a path to a program") from error
     if data[:4] != b"\x7fELF":
         raise UsageProblem(f"{program} is not an ELF program", "scripts have no interpreter there")
-    if re.search(rb"/ld-(linux|musl)[^\0]*\.so", data):
+    kind = elf.program_kind(program)
+    if kind is elf.Program.FOREIGN:
+        raise UsageProblem(
+            f"{program} is no program for x86-64", "compile and link it for this machine"
+        )
+    if kind is elf.Program.DYNAMIC:
         raise UsageProblem(
             f"{program} is dynamically linked; the containers hold no libraries",
             "link it with -static",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -84,5 +85,5 @@ def embedded_config(vmlinux: Path) -> str | None:
         return None
     try:
         return gzip.decompress(found[1]).decode()
-    except (OSError, EOFError, ValueError):
+    except (OSError, EOFError, ValueError, zlib.error):
         return None

@@ -8,6 +8,7 @@ import lzma
 import re
 import shutil
 import subprocess
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,10 @@ def _stem(path: Path) -> str:
 
 
 def _read(path: Path) -> bytes:
-    data = path.read_bytes()
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageProblem(f"{path}: {error.strerror}") from error
     try:
         if path.suffix == ".xz":
             return lzma.decompress(data)
@@ -38,7 +42,7 @@ def _read(path: Path) -> bytes:
             return gzip.decompress(data)
         if path.suffix == ".zst":
             return _unzstd(path)
-    except (OSError, EOFError, lzma.LZMAError) as error:
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise UsageProblem(f"{path} can't be unpacked: {error}") from error
     return data
 
@@ -68,18 +72,26 @@ def module_closure(
     if listing.exists():
         built_in = {_stem(Path(line)) for line in listing.read_text().split()}
     order: dict[str, Module] = {}
+    begun: set[str] = set()
 
     def add(name: str, needed_by: str) -> None:
         name = name.replace("-", "_")
         if name in order or name in built_in:
             return
+        if name in begun:
+            raise UsageProblem(f"{files[name]} needs {needed_by}, which needs it in turn")
+        begun.add(name)
         if name not in files:
             raise UsageProblem(
                 f"{needed_by} needs the module {name}, which {kernel.modules} lacks",
                 f"build kernel {kernel.release} with it, built in or as a module",
             )
         data = _read(files[name])
-        for other in elf.module_depends(data):
+        try:
+            depends = elf.module_depends(data)
+        except UsageProblem as error:
+            raise UsageProblem(f"{files[name]}: {error.message}", error.hint) from error
+        for other in depends:
             add(other, name)
         order[name] = Module(name, data)
 

@@ -67,9 +67,9 @@ def _enumerator(prog: Program, struct: str | None, member: str, index: int) -> s
 def field_at(prog: Program, type_: Type, offset: int, size: int) -> FieldPath:
     """The innermost field of ``type_`` that holds ``[offset, offset + size)``.
 
-    An access that spans several fields gets the smallest that holds it all,
-    or the first one followed by an ellipsis.  ``path`` is empty if the type
-    has no fields.
+    An access that spans several fields gets the field that they make up, or
+    the first of them followed by an ellipsis. ``path`` is empty if the type has
+    no fields.
     """
     return _descend(prog, type_, offset, size, FieldPath("", 0, size_of(type_)), None, "")
 
@@ -101,34 +101,39 @@ def _descend(
 
 def _member(prog: Program, type_: Type, offset: int, size: int, here: FieldPath) -> FieldPath:
     best: FieldPath | None = None
-    for member in type_.members or ():
+    over: FieldPath | None = None
+    members, end = type_.members or (), size_of(type_)
+    for number, member in enumerate(members):
         start, length = member.bit_offset // 8, size_of(member.type)
         if member.bit_field_size is not None:
             length = (member.bit_offset % 8 + member.bit_field_size + 7) // 8
-        flexible = strip(member.type).kind == TypeKind.ARRAY and not length
-        if offset < start or (offset >= start + length and not flexible):
+        # An array of no length goes on behind the structure's end, but only if
+        # it comes last: others mark where a group of fields begins.
+        endless = number == len(members) - 1 and strip(member.type).kind == TypeKind.ARRAY
+        endless &= not length
+        if offset < start or (offset >= start + length and not endless):
             continue
         path = ".".join(part for part in (here.path, member.name) if part)
         found = FieldPath(path, here.offset + start, length)
+        if not endless and offset + size > start + length and type_.kind == TypeKind.STRUCT:
+            # It goes on in the next field: nothing smaller holds it all.
+            over = over or FieldPath(f"{path}...", found.offset, min(offset + size, end) - start)
+            continue
         if member.bit_field_size is None:
             found = _descend(
-                prog,
-                member.type,
-                offset - start,
-                size,
-                found,
-                type_.tag,
-                member.name or "",
+                prog, member.type, offset - start, size, found, type_.tag, member.name or ""
             )
         # Of a union's members, the one that fits the access best is meant.
         if best is None or abs(found.size - size) < abs(best.size - size):
             best = found
         if type_.kind == TypeKind.STRUCT and member.bit_field_size is None:
             break
-    if best is None:
-        path = ".".join(part for part in (here.path, "(padding)") if part)
-        return FieldPath(path, here.offset + offset, size)
-    return best
+    if best is not None:
+        return best
+    if over is not None:
+        return here if here.path and (offset, size) == (0, here.size) else over
+    path = ".".join(part for part in (here.path, "(padding)") if part)
+    return FieldPath(path, here.offset + offset, size)
 
 
 def fits(prog: Program, type_: Type, offset: int, size: int) -> bool:
@@ -136,4 +141,8 @@ def fits(prog: Program, type_: Type, offset: int, size: int) -> bool:
     if offset < 0 or offset + size > size_of(type_):
         return False
     field = field_at(prog, type_, offset, size)
-    return field.offset == offset and field.size == size and "(padding)" not in field.path
+    return (
+        field.offset == offset
+        and field.size == size
+        and not field.path.endswith(("(padding)", "..."))
+    )

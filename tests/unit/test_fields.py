@@ -125,7 +125,6 @@ def test_a_flexible_array_goes_on_behind_the_end() -> None:
     assert (found.path, found.offset, found.size) == ("entries[5].prev", 96, 8)
 
 
-@pytest.mark.xfail(strict=True, reason="an array of no elements takes all that lies behind it")
 @pytest.mark.parametrize("length", [0, None])
 def test_a_marker_of_no_size_hides_no_field(length: int | None) -> None:
     # As __cacheline_group_begin__tx in struct net_device and netns_ipv4.
@@ -191,7 +190,7 @@ def test_bit_fields_share_their_bytes() -> None:
     found = field_at(PROG, bits, 2, 1)
     assert (found.path, found.offset, found.size) == ("wide", 1, 3)
     assert path(bits, 4, 4) == "plain"
-    assert path(bits, 0, 4) in ("first", "second", "wide")
+    assert path(bits, 0, 4) == "first..."
 
 
 def test_a_bit_field_over_a_byte_border_has_both_bytes() -> None:
@@ -201,9 +200,6 @@ def test_a_bit_field_over_a_byte_border_has_both_bytes() -> None:
     assert (found.path, found.offset, found.size) == ("over", 0, 2)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="an access over several fields gets the first one, no ellipsis"
-)
 def test_an_access_over_several_fields_is_not_the_first_alone() -> None:
     pair = struct("s", 24, member(LONG, "front", 0), member(LIST, "list", 8))
     assert path(pair, 8, 16) == "list"
@@ -283,7 +279,7 @@ def test_an_enumeration_that_is_not_there_gives_numbers() -> None:
         (2, 2, False),
         (4, 4, False),
         (8, 8, True),
-        (8, 16, False),
+        (8, 16, True),
         (12, 8, False),
         (24, 4, True),
         (56, 8, True),

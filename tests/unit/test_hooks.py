@@ -138,7 +138,6 @@ def test_charged_functions_are_numbered_apart(kernel: Path) -> None:
     assert lines(built.text, "count") == [(*address(kernel, "kmem_cache_free"), 0)]
 
 
-@pytest.mark.xfail(strict=True, reason="a function without size is counted without a line")
 def test_a_function_that_cannot_be_watched_is_not_counted(kernel: Path) -> None:
     built = hooks.build(kernel, workload("kmem_cache_free", "sizeless"))
     assert len(built.counted) == len(lines(built.text, "count"))

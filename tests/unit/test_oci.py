@@ -92,7 +92,6 @@ def test_some_calls_are_blocked_for_everyone(call: str) -> None:
     assert verdict(config(0, *everything), call) == 1
 
 
-@pytest.mark.xfail(strict=True, reason="listed as blocked by Docker's documentation, allowed here")
 @pytest.mark.parametrize("call", ["kcmp", "open_by_handle_at", "sysfs"])
 def test_calls_that_docker_lists_are_blocked(call: str) -> None:
     assert verdict(config(), call) == 1

@@ -196,9 +196,6 @@ def test_two_threads_on_two_cpus_take_lines_from_each_other() -> None:
     assert (between | within).tolist() == [[False, True], [True, False]]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="threads in no container (-1) count as two CPUs of one container"
-)
 def test_two_kernel_threads_are_not_inside_one_container() -> None:
     parties = Parties.of(recording(party(0, thread=7), party(1, thread=9)), 1)
     _, within = parties.others()

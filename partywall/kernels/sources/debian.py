@@ -83,7 +83,9 @@ def parse_show(text: str) -> list[Package]:
     found = []
     for paragraph in text.strip().split("\n\n"):
         facts = dict(re.findall(r"^(Package|Version|Size|SHA256): (.*)$", paragraph, re.MULTILINE))
-        if {"Package", "Version", "Size", "SHA256"} <= facts.keys() and facts["Size"].isdigit():
+        if {"Package", "Version", "Size", "SHA256"} <= facts.keys() and re.fullmatch(
+            "[1-9][0-9]*", facts["Size"]
+        ):
             found.append(
                 Package(facts["Package"], facts["Version"], int(facts["Size"]), facts["SHA256"])
             )
