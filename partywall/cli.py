@@ -199,13 +199,22 @@ def check(
         outcome = run.check(wanted, progress)
     status = 0
     if outcome.result is not None:
-        saved = results.save(outcome.result, folder)
+        # What was measured is shown even if it can't be kept.
+        saved: Path | None = None
+        unsaved: PartywallError | None = None
+        try:
+            saved = results.save(outcome.result, folder)
+        except PartywallError as failure:
+            unsaved = failure
         limit = threshold if fail_above is None else fail_above
         _show(outcome.result, as_json, as_ktap, limit, everything)
-        if not (as_json or as_ktap):
+        if saved and not (as_json or as_ktap):
             click.echo(f"\nSaved as {saved}; partywall report shows it again.")
         if fail_above is not None and outcome.result.worst > fail_above:
             status = OVER_LIMIT
+        if unsaved is not None:
+            _say(unsaved)
+            status = unsaved.exit_code
     for title, error in outcome.failures.items():
         _say(type(error)(f"{title}: {error.message}", error.hint))
         status = error.exit_code
