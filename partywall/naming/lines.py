@@ -19,8 +19,6 @@ from partywall.recording import LINE_SIZE
 from partywall.result import FieldUse, LineObject, Site
 from partywall.sharing import Use
 
-_ARRAY = 4
-
 
 @dataclass
 class _Count:
@@ -101,7 +99,7 @@ class LineNamer:
         guess = self._guesser.guess(thing.size, evidence)
         if guess is None:
             return replace(thing, detail="type unknown: the code does not give it away")
-        return self._objects.typed(thing, guess.type, guess.shift)
+        return self._objects.typed(thing, guess.type, guess.shift, array=guess.array)
 
     def _place(self, line: int, use: Use) -> _Place:
         address = max(use.address, line)
@@ -114,11 +112,9 @@ class LineNamer:
         if inside < 0:
             return _Place(thing, f"+{address - thing.address:#x}", offset, size)
         base, prefix = thing.address + thing.shift, ""
-        element = size_of(thing.type)
-        if element and thing.size >= _ARRAY * element and thing.shift % element == 0:
-            # So small a part of its object repeats: count from the object's start.
-            index, inside = divmod(inside + thing.shift, element)
-            base, prefix = thing.address + index * element, f"[{index}]."
+        if thing.array:
+            index, inside = divmod(inside, size_of(thing.type))
+            base, prefix = base + index * size_of(thing.type), f"[{index}]."
         found = field_at(self._prog, thing.type, inside, use.size)
         start, text = base + found.offset, prefix + found.path
         if start < line or found.size > LINE_SIZE:

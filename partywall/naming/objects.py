@@ -33,7 +33,8 @@ from partywall.result import LineObject
 class Thing:
     """An object: where it is, what it is, and its type if memory alone tells.
 
-    ``shift``: where in the object ``type`` starts. ``cache``: slab cache.
+    ``shift``: where in the object ``type`` starts. ``array``: it is an array of
+    that type. ``cache``: slab cache.
     """
 
     kind: str
@@ -42,6 +43,7 @@ class Thing:
     size: int
     type: Type | None = None
     shift: int = 0
+    array: bool = False
     cache: str | None = None
     state: str = "live"
     detail: str | None = None
@@ -291,10 +293,11 @@ class ObjectNamer:
                 )
         return None
 
-    def typed(self, thing: Thing, type_: Type, shift: int) -> Thing:
+    def typed(self, thing: Thing, type_: Type, shift: int, *, array: bool = False) -> Thing:
         """``thing`` with its type known, and named after it."""
-        name = f"{thing.cache}: {type_.type_name()}" if thing.cache else thing.name
-        return replace(thing, type=type_, shift=shift, name=name)
+        many = "[]" if array else ""
+        name = f"{thing.cache}: {type_.type_name()}{many}" if thing.cache else thing.name
+        return replace(thing, type=type_, shift=shift, array=array, name=name)
 
 
 def _chunks(prog: Program) -> Iterator[int]:

@@ -78,10 +78,11 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Guess:
-    """``type`` starts ``shift`` bytes into the object."""
+    """``type`` starts ``shift`` bytes into the object; ``array``: and repeats from there."""
 
     type: Type
     shift: int
+    array: bool = False
 
 
 def kmalloc_size(cache: str) -> int | None:
@@ -130,7 +131,8 @@ class TypeGuesser:
     def guess(self, object_size: int, evidence: Iterable[Evidence]) -> Guess | None:
         """The type most instructions agree on, None if there is no good one."""
         votes: Counter[tuple[str, int]] = Counter()
-        for seen in set(evidence):
+        evidence = set(evidence)
+        for seen in evidence:
             for choice, weight in self._votes(object_size, seen).items():
                 votes[choice] += weight
         if not votes:
@@ -145,7 +147,8 @@ class TypeGuesser:
             guess = _outer(self._prog, outer, tag, shift)
             if guess is not None:
                 return guess
-        return Guess(self._types[tag], shift)
+        starts = {start for voted, start in votes if voted == tag}
+        return _consistent(self._types[tag], shift, starts, object_size, evidence)
 
     def _count_votes(self, object_size: int, seen: Evidence) -> dict[tuple[str, int], int]:
         prog, code = self._prog, self._code
@@ -168,6 +171,26 @@ class TypeGuesser:
                 self._types[type_.tag] = type_
                 votes[type_.tag, 0] += 1
         return votes
+
+
+_ELEMENTS = 3
+
+
+def _consistent(
+    type_: Type, shift: int, starts: set[int], object_size: int, evidence: Iterable[Evidence]
+) -> Guess | None:
+    """The guess, unless most of the object would have to be something else.
+
+    ``starts``: where in the object the type was seen to start. If that is at
+    several places, whole elements apart, the object is an array of it.
+    """
+    size = size_of(type_)
+    if len(starts) >= _ELEMENTS and all((start - shift) % size == 0 for start in starts):
+        return Guess(type_, shift % size, array=True)
+    if _plausible(type_, object_size):
+        return Guess(type_, shift)
+    inside = all(shift <= seen.offset < shift + size for seen in evidence)
+    return Guess(type_, shift) if inside else None
 
 
 def _outer(prog: Program, outer: str, inner: str, shift: int) -> Guess | None:
