@@ -35,6 +35,9 @@ pub static qemu_plugin_version: c_int = parse_abi(env!("PARTYWALL_PLUGIN_ABI"));
 const EXIT_RECORDER: c_int = 71;
 const KERNEL_BIT: u64 = 1 << 63;
 
+/// Blocks of kernel code between looks at how much memory the tables hold.
+const CHECK_EVERY: u32 = 1 << 16;
+
 const NO_LEAF: u16 = u16::MAX;
 const NO_CALLER: u64 = u64::MAX;
 
@@ -365,7 +368,7 @@ extern "C" fn on_kernel_block(cpu: c_uint, data: *mut c_void) {
     let block = unsafe { &*(data as *const Block) };
     s.blocks_until_check -= 1;
     if s.blocks_until_check == 0 {
-        s.blocks_until_check = 1 << 20;
+        s.blocks_until_check = CHECK_EVERY;
         s.check_memory();
     }
     let c = s.cpu(cpu);
@@ -681,7 +684,7 @@ fn parse_arguments(arguments: &[String]) -> Result<State, String> {
         active: false,
         started: None,
         closed: 0,
-        blocks_until_check: 1 << 20,
+        blocks_until_check: CHECK_EVERY,
     };
     for argument in arguments {
         let (key, value) = argument
