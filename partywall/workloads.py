@@ -19,29 +19,39 @@ Scope = Literal["between", "within"]
 DIRECTORY = Path(__file__).resolve().parent.parent / "workloads"
 
 
-class Workload(BaseModel):
+class _Facts(BaseModel):
+    """What a workload.toml says of all variants."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    summary: str
+    operation: str
+    """What one operation is."""
+    warmup: int = Field(ge=0)
+    window: int = Field(ge=1)
+    count: tuple[str, ...] = ()
+    """Kernel functions whose calls are counted; ``a|b``: the first that there is."""
+    charge: tuple[str, ...] = ()
+    """Kernel functions that do the workload's work in kernel threads."""
+    options: tuple[str, ...] = ()
+    """Options that the kernel must be built with."""
+    modules: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    """Capabilities that containers hold beside Docker's defaults."""
+    apparmor: Literal["docker", "unconfined"] = "docker"
+    systempaths: Literal["docker", "unconfined"] = "docker"
+    topologies: tuple[Scope, ...] = Field(default=("between",), min_length=1)
+    """Where it is worth looking: between containers, between CPUs of one, or both."""
+
+
+class Workload(_Facts):
     """One workload in one variant.
 
     ``warmup`` and ``window`` count operations per process.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     name: str
     variant: str = "default"
-    summary: str
-    operation: str
-    warmup: int = Field(ge=0)
-    window: int = Field(ge=1)
-    count: tuple[str, ...] = ()
-    charge: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
-    modules: tuple[str, ...] = ()
-    capabilities: tuple[str, ...] = ()
-    apparmor: Literal["docker", "unconfined"] = "docker"
-    systempaths: Literal["docker", "unconfined"] = "docker"
-    topologies: tuple[Scope, ...] = ("between",)
-    """Where it is worth looking: between containers, between CPUs of one, or both."""
     source: Path | None = None
     command: tuple[str, ...] = ()
     """A user's own program and its arguments, instead of ours."""
@@ -54,23 +64,9 @@ class Workload(BaseModel):
         return self.name if self.variant == "default" else f"{self.name}/{self.variant}"
 
 
-class _File(BaseModel):
+class _File(_Facts):
     """A workload.toml as it is written."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    summary: str
-    operation: str
-    warmup: int = Field(ge=0)
-    window: int = Field(ge=1)
-    count: tuple[str, ...] = ()
-    charge: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
-    modules: tuple[str, ...] = ()
-    capabilities: tuple[str, ...] = ()
-    apparmor: Literal["docker", "unconfined"] = "docker"
-    systempaths: Literal["docker", "unconfined"] = "docker"
-    topologies: tuple[Scope, ...] = Field(default=("between",), min_length=1)
     default: tuple[str, ...] = ()
     variants: dict[str, str] = Field(default_factory=dict)
 

@@ -74,7 +74,7 @@ def test_a_kernel_that_panics_says_of_what(settings: Settings) -> None:
 
 
 def test_a_full_table_is_an_error_that_says_so(settings: Settings) -> None:
-    tiny = replace(settings, memory_limit=1)
+    tiny = replace(settings, memory_limit=0)
     with pytest.raises(EnvironmentProblem, match="tables full"), Guest(tiny) as machine:
         machine.wait()
 
