@@ -221,15 +221,18 @@ mod tests {
     use crate::table::Access;
 
     fn touch(tables: &mut Tables, address: u64, store: bool) {
-        tables.record(Access {
-            address,
-            size: 8,
-            store,
-            atomic: true,
-            site: 0,
-            context: 0x100,
-            foreground: true,
-        });
+        tables.record(
+            Access {
+                address,
+                size: 8,
+                store,
+                atomic: true,
+                site: 0,
+                context: 0x100,
+                foreground: true,
+            },
+            &mut 0,
+        );
     }
 
     #[test]

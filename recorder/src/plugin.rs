@@ -52,6 +52,40 @@ struct Site {
     leaf: u16,
     /// The caller of that function that was seen last, and the index for it.
     last: Cell<(u64, u32)>,
+    /// Where in its party's table its last access was counted.
+    hint: Cell<u32>,
+    /// What QEMU said of its last load and its last store, and what that means:
+    /// asking QEMU costs two calls, and an instruction's answer hardly changes.
+    decoded: [Cell<Decoded>; 2],
+}
+
+#[derive(Clone, Copy, Default)]
+struct Decoded {
+    info: MemInfo,
+    size: u8,
+    store: bool,
+}
+
+impl Site {
+    /// Bytes of an access, and whether it is a store.
+    #[inline(always)]
+    fn decode(&self, info: MemInfo) -> (u8, bool) {
+        for known in &self.decoded {
+            let known = known.get();
+            if known.size != 0 && known.info == info {
+                return (known.size, known.store);
+            }
+        }
+        // SAFETY: the decoders look only at the word QEMU passed.
+        let (size, store) = unsafe {
+            (
+                1 << abi::qemu_plugin_mem_size_shift(info),
+                abi::qemu_plugin_mem_is_store(info),
+            )
+        };
+        self.decoded[store as usize].set(Decoded { info, size, store });
+        (size, store)
+    }
 }
 
 /// One instrumented block of kernel code; interned likewise.
@@ -206,7 +240,7 @@ impl State {
         });
     }
 
-    /// The CPU, and the account to write to; None if nothing is to be recorded.
+    /// The context, and the account to write to; None if nothing is to be recorded.
     #[inline(always)]
     fn account(&mut self, cpu: c_uint) -> Option<(u16, bool, &mut Party)> {
         self.cpu(cpu);
@@ -242,6 +276,8 @@ impl State {
                 repeated: insn::is_repeated(bytes),
                 leaf: leaf.unwrap_or(NO_LEAF),
                 last: Cell::new((NO_CALLER, 0)),
+                hint: Cell::new(0),
+                decoded: Default::default(),
             }))
         })
     }
@@ -403,15 +439,9 @@ extern "C" fn on_memory(cpu: c_uint, info: MemInfo, address: u64, data: *mut c_v
     if address & KERNEL_BIT == 0 {
         return;
     }
-    // SAFETY: data is an interned Site, which is never freed; the decoders
-    // look only at the word QEMU passed.
-    let (site, shift, store) = unsafe {
-        (
-            &*(data as *const Site),
-            abi::qemu_plugin_mem_size_shift(info),
-            abi::qemu_plugin_mem_is_store(info),
-        )
-    };
+    // SAFETY: data is an interned Site, which is never freed.
+    let site = unsafe { &*(data as *const Site) };
+    let (size, store) = site.decode(info);
     let s = state();
     let c = s.cpu(cpu);
     if site.repeated {
@@ -434,7 +464,7 @@ extern "C" fn on_memory(cpu: c_uint, info: MemInfo, address: u64, data: *mut c_v
     if let Some((context, foreground, party)) = s.account(cpu) {
         let access = Access {
             address,
-            size: 1 << shift,
+            size,
             store,
             atomic: site.atomic,
             site: index,
@@ -444,7 +474,9 @@ extern "C" fn on_memory(cpu: c_uint, info: MemInfo, address: u64, data: *mut c_v
         if own_stack {
             party.tables.touch(&access);
         } else {
-            party.tables.record(access);
+            let mut hint = site.hint.get();
+            party.tables.record(access, &mut hint);
+            site.hint.set(hint);
         }
     }
 }

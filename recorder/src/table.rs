@@ -50,14 +50,25 @@ fn empty<S: Slot>(count: usize) -> Vec<S> {
 }
 
 impl<S: Slot> Table<S> {
-    /// The slot of `key`, which is inserted as it stands if it is new.
+    /// The slot of `key`, which is inserted as it stands if it is new. `hint`:
+    /// where it may well be; where it is, afterwards.
     #[inline(always)]
-    pub fn slot(&mut self, key: S) -> &mut S {
+    pub fn slot(&mut self, key: S, hint: &mut u32) -> &mut S {
+        let at = match self.slots.get(*hint as usize) {
+            Some(slot) if slot.same(&key) => *hint as usize,
+            _ => self.find(key),
+        };
+        *hint = at as u32;
+        &mut self.slots[at]
+    }
+
+    #[inline(always)]
+    fn find(&mut self, key: S) -> usize {
         let mask = self.slots.len() - 1;
         let mut at = key.hash() as usize & mask;
         loop {
             if self.slots[at].same(&key) {
-                return &mut self.slots[at];
+                return at;
             }
             if self.slots[at].is_empty() {
                 return self.insert(at, key);
@@ -67,7 +78,7 @@ impl<S: Slot> Table<S> {
     }
 
     #[cold]
-    fn insert(&mut self, mut at: usize, key: S) -> &mut S {
+    fn insert(&mut self, mut at: usize, key: S) -> usize {
         if (self.used + 1) * 4 > self.slots.len() * 3 {
             let bigger = empty(self.slots.len() * 2);
             let old = std::mem::replace(&mut self.slots, bigger);
@@ -79,7 +90,7 @@ impl<S: Slot> Table<S> {
         }
         self.used += 1;
         self.slots[at] = key;
-        &mut self.slots[at]
+        at
     }
 
     fn free_slot(&self, key: &S) -> usize {
@@ -202,6 +213,7 @@ pub struct Tables {
     visit_distance: u64,
     changes: u64,
     last_line: u64,
+    last_slot: u32,
 }
 
 impl Tables {
@@ -215,13 +227,14 @@ impl Tables {
             visit_distance,
             changes: 0,
             last_line: 0,
+            last_slot: 0,
         }
     }
 
     #[inline(always)]
-    pub fn record(&mut self, a: Access) {
+    pub fn record(&mut self, a: Access, hint: &mut u32) {
         self.touch(&a);
-        let slot = self.accesses.slot(AccessSlot {
+        let key = AccessSlot {
             address: a.address,
             site: a.site,
             context: a.context,
@@ -229,7 +242,8 @@ impl Tables {
             flags: a.atomic as u8,
             reads: 0,
             writes: 0,
-        });
+        };
+        let slot = self.accesses.slot(key, hint);
         if a.store {
             slot.writes += 1;
         } else {
@@ -260,10 +274,11 @@ impl Tables {
             self.changes += 1;
         }
         let now = self.changes;
-        let slot = self.lines.slot(LineSlot {
+        let key = LineSlot {
             key: line << 1 | foreground as u64,
             ..LineSlot::EMPTY
-        });
+        };
+        let slot = self.lines.slot(key, &mut self.last_slot);
         if slot.last == 0 || now - slot.last > self.visit_distance {
             if store {
                 slot.write_visits += 1;
@@ -311,10 +326,10 @@ mod tests {
     #[test]
     fn a_run_of_accesses_is_one_visit_and_a_write_makes_it_a_write_visit() {
         let mut t = Tables::new(4);
-        t.record(access(0x1000, false));
-        t.record(access(0x1008, false));
-        t.record(access(0x2000, false)); // another line in between
-        t.record(access(0x1010, true));
+        t.record(access(0x1000, false), &mut 0);
+        t.record(access(0x1008, false), &mut 0);
+        t.record(access(0x2000, false), &mut 0); // another line in between
+        t.record(access(0x1010, true), &mut 0);
         assert_eq!(visits(&t, 0x40), (0, 1));
         assert_eq!(visits(&t, 0x80), (1, 0));
     }
@@ -322,18 +337,18 @@ mod tests {
     #[test]
     fn a_return_after_many_other_lines_is_a_new_visit() {
         let mut t = Tables::new(4);
-        t.record(access(0x1000, true));
+        t.record(access(0x1000, true), &mut 0);
         for line in 0..6 {
-            t.record(access(0x4000 + line * 64, false));
+            t.record(access(0x4000 + line * 64, false), &mut 0);
         }
-        t.record(access(0x1000, false));
+        t.record(access(0x1000, false), &mut 0);
         assert_eq!(visits(&t, 0x40), (1, 1));
     }
 
     #[test]
     fn an_access_across_two_lines_visits_both() {
         let mut t = Tables::new(4);
-        t.record(access(0x103c, true));
+        t.record(access(0x103c, true), &mut 0);
         assert_eq!(visits(&t, 0x40), (0, 1));
         assert_eq!(visits(&t, 0x41), (0, 1));
         assert_eq!(t.accesses.iter().count(), 1);
@@ -344,7 +359,7 @@ mod tests {
         let mut t = Tables::new(4);
         for round in 0..3u64 {
             for n in 0..50_000u64 {
-                t.record(access(0x10000 + n * 64, round == 2));
+                t.record(access(0x10000 + n * 64, round == 2), &mut 0);
             }
         }
         assert_eq!(t.accesses.iter().count(), 50_000);
@@ -353,5 +368,17 @@ mod tests {
             .lines
             .iter()
             .all(|s| s.read_visits == 2 && s.write_visits == 1));
+    }
+
+    #[test]
+    fn a_wrong_hint_finds_the_slot_all_the_same() {
+        let mut t = Tables::new(8);
+        let mut hint = 0;
+        for n in 0..5000u64 {
+            t.record(access(0x10000 + n % 50 * 64, false), &mut hint);
+            hint = hint.wrapping_mul(7).wrapping_add(n as u32);
+        }
+        assert_eq!(t.accesses.iter().count(), 50);
+        assert!(t.accesses.iter().all(|slot| slot.reads == 100));
     }
 }
