@@ -91,6 +91,23 @@ def _kernel_options(command: click.decorators.FC) -> click.decorators.FC:
     )(command)
 
 
+def _view_options(command: click.decorators.FC) -> click.decorators.FC:
+    command = click.option(
+        "--all", "everything", is_flag=True, help="Show every wall and all of its code."
+    )(command)
+    command = click.option("--ktap", "as_ktap", is_flag=True, help="Print the verdicts as KTAP.")(
+        command
+    )
+    return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(
+        command
+    )
+
+
+def _one_view(as_json: bool, as_ktap: bool) -> None:
+    if as_json and as_ktap:
+        raise UsageProblem("--json and --ktap exclude each other", "leave one out")
+
+
 @commands.command()
 @_kernel_options
 @click.option(
@@ -117,9 +134,7 @@ def _kernel_options(command: click.decorators.FC) -> click.decorators.FC:
     metavar="X",
     help="Exit with 1 if a wall has more transfers per operation.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option("--ktap", "as_ktap", is_flag=True, help="Print the verdicts as KTAP.")
-@click.option("--all", "everything", is_flag=True, help="Show every wall and all of its code.")
+@_view_options
 @click.option(
     "--results",
     "folder",
@@ -174,8 +189,7 @@ def check(
     cache lines that they share, by name. With COMMAND (behind --) it runs
     your own static program in the containers instead.
     """
-    if as_json and as_ktap:
-        raise UsageProblem("--json and --ktap exclude each other", "leave one out")
+    _one_view(as_json, as_ktap)
     chosen = _chosen(names, command, marked, ops)
     shape = None
     if containers is not None or cpus is not None:
@@ -246,9 +260,7 @@ def _show(result: Result, as_json: bool, as_ktap: bool, limit: float, everything
 
 @commands.command()
 @click.argument("file", type=_FILE, required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option("--ktap", "as_ktap", is_flag=True, help="Print the verdicts as KTAP.")
-@click.option("--all", "everything", is_flag=True, help="Show every wall and all of its code.")
+@_view_options
 @click.option("--fail-above", type=_RATE, metavar="X", help="As for check.")
 @click.option("--results", "folder", type=_FOLDER, default=results.FOLDER, show_default=True)
 def report(
@@ -260,8 +272,7 @@ def report(
     folder: Path,
 ) -> int:
     """Show a saved result, the newest one unless FILE is named."""
-    if as_json and as_ktap:
-        raise UsageProblem("--json and --ktap exclude each other", "leave one out")
+    _one_view(as_json, as_ktap)
     result = results.load(file or results.newest(folder))
     _show(result, as_json, as_ktap, THRESHOLD if fail_above is None else fail_above, everything)
     return OVER_LIMIT if fail_above is not None and result.worst > fail_above else 0

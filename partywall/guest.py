@@ -209,20 +209,20 @@ class Guest:
             while piece := os.read(stderr.fileno(), 4096):
                 self._complaints = (self._complaints + piece.decode(errors="replace"))[-65536:]
 
-    def wait(self, tick: Callable[[], None] = lambda: None) -> Path:
+    def wait(self) -> Path:
         """Waits for the window's end; returns the recording.
 
         Raises EnvironmentProblem that tells what the guest died of, or that
         nothing came within ``timeout`` seconds.
         """
-        self._until(self.recording.exists, tick)
+        self._until(self.recording.exists)
         return self.recording
 
     def wait_for(self, word: str) -> None:
         """Waits until the guest says ``PARTYWALL word``."""
-        self._until(lambda: self.said(word) is not None, lambda: None)
+        self._until(lambda: self.said(word) is not None)
 
-    def _until(self, condition: Callable[[], bool], tick: Callable[[], None]) -> None:
+    def _until(self, condition: Callable[[], bool]) -> None:
         assert self._process is not None
         deadline = time.monotonic() + self.settings.timeout
         while not condition():
@@ -239,7 +239,6 @@ class Guest:
                     f"its last line: {last[:160]}",
                     "the workload may hang; allow more with --timeout",
                 )
-            tick()
             time.sleep(0.02)
 
     def _failure(self) -> EnvironmentProblem:

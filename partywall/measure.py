@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,6 @@ class Plan:
 
     kernel: Kernel
     qemu: Qemu
-    plugin: Path | None
     workload: Workload
     topology: Topology
     confined: bool = True
@@ -70,10 +69,6 @@ class Plan:
     def title(self) -> str:
         """For progress: workload and topology."""
         return f"{self.workload.title} {self.topology.containers} x {self.topology.cpus}"
-
-    def with_plugin(self, plugin: Path) -> Plan:
-        """The same plan, with the recorder built."""
-        return replace(self, plugin=plugin)
 
     def check(self) -> None:
         """UsageProblem if this can't be measured, before anything is started."""
@@ -102,8 +97,8 @@ class Measured:
     version: str
 
 
-def measure(plan: Plan, progress: Progress) -> Measured:
-    """Boots, runs, records, analyses and names."""
+def measure(plan: Plan, plugin: Path, progress: Progress) -> Measured:
+    """Boots, runs, records, analyses and names. ``plugin``: the recorder, built."""
     plan.check()
     parts, digest = guest.initramfs(
         image.base(plan.kernel, plan.workload, progress),
@@ -115,7 +110,7 @@ def measure(plan: Plan, progress: Progress) -> Measured:
         kernel_image=plan.kernel.image,
         initramfs=parts,
         topology=plan.topology,
-        plugin=plan.plugin,
+        plugin=plugin,
         hooks=watched.text,
         command_line=guest.command_line(plan.kernel.release),
         timeout=plan.timeout,
@@ -151,15 +146,16 @@ class _Analysis:
         self._parties = walls.Parties.of(recorded, shape.cpus)
         self._lines = walls.analyse(recorded, self._parties, self._operations)
         self._scope: result.Scope = "between" if shape.containers > 1 else "within"
-        self._prog = naming.attach(machine, plan.kernel)
-        contexts = naming.ContextNamer(self._prog, recorded.stacks.tolist(), watched.charged)
+        prog = naming.attach(machine, plan.kernel)
+        known = naming.Knowledge(
+            prog,
+            elf.load_symbols(plan.kernel.vmlinux),
+            naming.ContextNamer(prog, recorded.stacks.tolist(), watched.charged),
+        )
         self._uses = Uses(recorded, foreground=True)
         self._background_uses = Uses(recorded, foreground=False)
-        symbols = elf.load_symbols(plan.kernel.vmlinux)
-        self._namer = naming.LineNamer(self._prog, symbols, contexts, self._uses)
-        self._background_namer = naming.LineNamer(
-            self._prog, symbols, contexts, self._background_uses
-        )
+        self._namer = naming.LineNamer(known, self._uses)
+        self._background_namer = naming.LineNamer(known, self._background_uses)
 
     def _shared(self, moved: Array, scope: result.Scope, *, background: bool = False) -> Array:
         """Which lines over the threshold all run into, rather than being handed on.

@@ -16,6 +16,7 @@ from partywall.kernels import Kernel
 from partywall.measure import Measured, Plan, measure
 from partywall.progress import Progress
 from partywall.result import Environment, KernelId, Result
+from partywall.walls import THRESHOLD
 from partywall.workloads import Workload
 
 DEFAULT_CONTAINERS = 8
@@ -29,7 +30,7 @@ class Wanted:
     workloads: Sequence[Workload]
     topology: Topology | None = None
     confined: bool = True
-    threshold: float = 0.01
+    threshold: float = THRESHOLD
     timeout: float = 300.0
     jobs: int = field(default_factory=lambda: max(1, min(len(os.sched_getaffinity(0)), 8)))
 
@@ -48,7 +49,7 @@ def topologies(workload: Workload) -> list[Topology]:
     return [shapes[scope] for scope in workload.topologies]
 
 
-def plans(wanted: Wanted, progress: Progress) -> list[Plan]:
+def plans(wanted: Wanted) -> list[Plan]:
     """Everything to measure, each checked before anything boots."""
     machine = qemu.find()
     shapes = [
@@ -60,7 +61,6 @@ def plans(wanted: Wanted, progress: Progress) -> list[Plan]:
         Plan(
             kernel=wanted.kernel,
             qemu=machine,
-            plugin=None,
             workload=workload,
             topology=shape,
             confined=wanted.confined,
@@ -77,7 +77,7 @@ def plans(wanted: Wanted, progress: Progress) -> list[Plan]:
 def check(wanted: Wanted, progress: Progress) -> Outcome:
     """Measures all that is wanted; a workload that fails does not stop the others."""
     guest.clean_up()
-    todo = plans(wanted, progress)
+    todo = plans(wanted)
     plugin = qemu.recorder(todo[0].qemu, progress)
     measured: dict[int, Measured] = {}
     failures: dict[str, PartywallError] = {}
@@ -85,8 +85,7 @@ def check(wanted: Wanted, progress: Progress) -> Outcome:
     order = sorted(range(len(todo)), key=lambda n: (-todo[n].topology.total, n))
     with ThreadPoolExecutor(max_workers=wanted.jobs) as pool:
         running: dict[Future[Measured], int] = {
-            pool.submit(measure, todo[number].with_plugin(plugin), progress): number
-            for number in order
+            pool.submit(measure, todo[number], plugin, progress): number for number in order
         }
         try:
             for done in as_completed(running):

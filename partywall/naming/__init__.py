@@ -2,7 +2,7 @@
 """Names for cache lines: what is in them, which code touches which field."""
 
 from partywall.naming.contexts import ContextNamer
-from partywall.naming.lines import LineNamer, Named
+from partywall.naming.lines import Knowledge, LineNamer, Named
 from partywall.naming.memory import attach
 
-__all__ = ["ContextNamer", "LineNamer", "Named", "attach"]
+__all__ = ["ContextNamer", "Knowledge", "LineNamer", "Named", "attach"]

@@ -42,7 +42,7 @@ class _Count:
 
 @dataclass
 class Named:
-    """A line's names, with counts that are not yet per operation."""
+    """A line's names; rates are per operation."""
 
     object: LineObject
     fields: list[FieldUse] = field(default_factory=list)
@@ -57,22 +57,30 @@ class _Place:
     size: int
 
 
+class Knowledge:
+    """What is known of a guest whatever was recorded: objects, code, contexts.
+
+    It remembers all that was looked up, so namers of one guest share it.
+    """
+
+    def __init__(self, prog: Program, symbols: Symbols, contexts: ContextNamer) -> None:
+        self.prog = prog
+        self.contexts = contexts
+        self.code = CodeNamer(prog)
+        self.objects = ObjectNamer(prog, symbols)
+        self.guesser = TypeGuesser(prog, self.code)
+
+
 class LineNamer:
     """Names lines. ``uses(start, end)``: all recorded uses of an address range."""
 
-    def __init__(
-        self,
-        prog: Program,
-        symbols: Symbols,
-        contexts: ContextNamer,
-        uses: Callable[[int, int], Iterable[Use]],
-    ) -> None:
-        self._prog = prog
-        self._contexts = contexts
+    def __init__(self, known: Knowledge, uses: Callable[[int, int], Iterable[Use]]) -> None:
+        self._prog = known.prog
+        self._contexts = known.contexts
+        self._code = known.code
+        self._guesser = known.guesser
+        self._objects = known.objects
         self._uses = uses
-        self._code = CodeNamer(prog)
-        self._guesser = TypeGuesser(prog, self._code)
-        self._objects = ObjectNamer(prog, symbols)
         self._typed: dict[tuple[int, str], Thing] = {}
 
     def _thing(self, address: int) -> Thing:

@@ -13,19 +13,20 @@ fn is_legacy_prefix(byte: u8) -> bool {
     )
 }
 
+/// The legacy prefixes of an instruction, and what follows them and a REX.
+fn split(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let count = bytes.iter().take_while(|b| is_legacy_prefix(**b)).count();
+    let (prefixes, rest) = bytes.split_at(count);
+    match rest {
+        [0x40..=0x4f, tail @ ..] => (prefixes, tail),
+        _ => (prefixes, rest),
+    }
+}
+
 /// True for a LOCKed instruction and for XCHG with memory, which locks by itself.
 pub fn is_atomic(bytes: &[u8]) -> bool {
-    let prefixes = bytes.iter().take_while(|b| is_legacy_prefix(**b)).count();
-    if bytes[..prefixes].contains(&0xf0) {
-        return true;
-    }
-    let mut rest = &bytes[prefixes..];
-    if let [rex, tail @ ..] = rest {
-        if (0x40..=0x4f).contains(rex) {
-            rest = tail;
-        }
-    }
-    matches!(rest, [0x86 | 0x87, modrm, ..] if *modrm < 0xc0)
+    let (prefixes, rest) = split(bytes);
+    prefixes.contains(&0xf0) || matches!(rest, [0x86 | 0x87, modrm, ..] if *modrm < 0xc0)
 }
 
 /// IRET in any operand size, and SYSRET: the ways back out of the kernel.
@@ -51,11 +52,7 @@ pub fn leaves(bytes: &[u8], address: u64, start: u64, end: u64) -> bool {
 
 /// A near call, direct or through a register or memory.
 pub fn is_call(bytes: &[u8]) -> bool {
-    let prefixes = bytes.iter().take_while(|b| is_legacy_prefix(**b)).count();
-    let mut rest = &bytes[prefixes..];
-    if let [0x40..=0x4f, tail @ ..] = rest {
-        rest = tail;
-    }
+    let (_, rest) = split(bytes);
     matches!(rest, [0xe8, ..]) || matches!(rest, [0xff, modrm, ..] if modrm >> 3 & 7 == 2)
 }
 
@@ -71,15 +68,9 @@ pub fn is_pop(bytes: &[u8]) -> Option<bool> {
 /// A string instruction that repeats. A processor counts it once, however many
 /// bytes it moves; the emulator runs its every step as an instruction.
 pub fn is_repeated(bytes: &[u8]) -> bool {
-    let prefixes = bytes.iter().take_while(|b| is_legacy_prefix(**b)).count();
-    if !bytes[..prefixes].iter().any(|b| matches!(b, 0xf2 | 0xf3)) {
-        return false;
-    }
-    let mut rest = &bytes[prefixes..];
-    if let [0x40..=0x4f, tail @ ..] = rest {
-        rest = tail;
-    }
-    matches!(rest, [0xa4..=0xa7 | 0xaa..=0xaf | 0x6c..=0x6f])
+    let (prefixes, rest) = split(bytes);
+    let repeats = prefixes.iter().any(|b| matches!(b, 0xf2 | 0xf3));
+    repeats && matches!(rest, [0xa4..=0xa7 | 0xaa..=0xaf | 0x6c..=0x6f])
 }
 
 /// PUSH of a register or a constant.
