@@ -13,6 +13,7 @@ from pathlib import Path
 
 from partywall import cache, qemu
 from partywall.errors import PartywallError
+from partywall.kernels import apt
 from partywall.kernels.sources import debian
 from partywall.progress import Quiet
 
@@ -77,7 +78,7 @@ def _emulator() -> Iterator[Finding]:
 def _kernel() -> Iterator[Finding]:
     name = debian.newest_name(debian.DEFAULT_VERSION)
     image, debug = debian.pair(name)
-    cached = all(debian.is_cached(package) for package in (image, debug))
+    cached = all(apt.is_cached(package) for package in (image, debug))
     size = (image.size + debug.size) / 1e6
     state = "downloaded" if cached else f"not downloaded yet ({size:.0f} MB)"
     yield Finding("kernel", f"{name} {image.version}, {state}")

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from partywall import elf
 from partywall.errors import EnvironmentProblem, UsageProblem
 from partywall.kernels import Kernel, Request, module_closure, require, resolve
+from partywall.kernels.apt import Package, parse_show
 from partywall.kernels.kernel import embedded_config
 from partywall.kernels.modules import release_of
 from partywall.kernels.sources import debian, files
@@ -296,10 +297,10 @@ SHA256: {sum}
 
 
 def test_what_apt_shows_is_read() -> None:
-    (package,) = debian.parse_show(SHOWN)
-    assert package == debian.Package("linux-image-6.12.9-cloud-amd64", "6.12.9-1", 1234, "ab" * 32)
+    (package,) = parse_show(SHOWN)
+    assert package == Package("linux-image-6.12.9-cloud-amd64", "6.12.9-1", 1234, "ab" * 32)
     second = SHOWN.replace("6.12.9-1", "6.12.9-2")
-    assert [one.version for one in debian.parse_show(f"{second}\n{SHOWN}\n\n")] == [
+    assert [one.version for one in parse_show(f"{second}\n{SHOWN}\n\n")] == [
         "6.12.9-2",
         "6.12.9-1",
     ]
@@ -307,23 +308,23 @@ def test_what_apt_shows_is_read() -> None:
 
 @pytest.mark.parametrize("key", ["Package", "Version", "Size", "SHA256"])
 def test_a_package_without_one_of_its_facts_is_none(key: str) -> None:
-    assert debian.parse_show(SHOWN.replace(f"\n{key}: ", f"\nX-{key}: ", 1)) == [] or (
-        key == "Package" and debian.parse_show(SHOWN.replace("Package", "X", 1)) == []
+    assert parse_show(SHOWN.replace(f"\n{key}: ", f"\nX-{key}: ", 1)) == [] or (
+        key == "Package" and parse_show(SHOWN.replace("Package", "X", 1)) == []
     )
 
 
 @pytest.mark.parametrize("text", ["", "\n\n\n", "N: Unable to locate package\n", "Size: x\n" * 9])
 def test_what_shows_no_package_has_none(text: str) -> None:
-    assert debian.parse_show(text) == []
+    assert parse_show(text) == []
 
 
 @pytest.mark.parametrize("size", ["-1", "1e9", "", " 7 7", "0x10", "NaN"])
 def test_a_size_that_is_no_number_is_none(size: str) -> None:
-    assert debian.parse_show(SHOWN.replace("Size: 1234", f"Size: {size}")) == []
+    assert parse_show(SHOWN.replace("Size: 1234", f"Size: {size}")) == []
 
 
 def test_a_size_in_superscript_is_none() -> None:
-    assert debian.parse_show(SHOWN.replace("Size: 1234", "Size: \u00b2")) == []
+    assert parse_show(SHOWN.replace("Size: 1234", "Size: \u00b2")) == []
 
 
 Line = st.sampled_from(SHOWN.splitlines()) | st.just("") | st.text("abc: \t\r\x00é", max_size=9)
@@ -332,7 +333,7 @@ Line = st.sampled_from(SHOWN.splitlines()) | st.just("") | st.text("abc: \t\r\x0
 @FUZZ
 @given(st.lists(Line, max_size=20))
 def test_no_text_breaks_the_reader(lines: list[str]) -> None:
-    for package in debian.parse_show("\n".join(lines)):
+    for package in parse_show("\n".join(lines)):
         assert package.name == "linux-image-6.12.9-cloud-amd64"
         assert package.size == 1234
 

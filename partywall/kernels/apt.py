@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Debian's packages: looked up, downloaded and unpacked without installing them.
+
+They come through apt, so from whatever sources this machine trusts.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from partywall import cache
+from partywall.errors import EnvironmentProblem
+from partywall.progress import Progress
+
+
+@dataclass(frozen=True)
+class Package:
+    """One version of a binary package, as apt knows it. ``size`` in bytes."""
+
+    name: str
+    version: str
+    size: int
+    sha256: str
+
+
+def ask(*command: str) -> str:
+    """What an apt program answers; empty if it knows nothing."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise EnvironmentProblem(
+            f"{command[0]} is not here: this is no Debian",
+            "use --kernel PATH/bzImage --vmlinux PATH/vmlinux",
+        ) from error
+    return done.stdout
+
+
+def parse_show(text: str) -> list[Package]:
+    """The packages that ``apt-cache show`` describes."""
+    found = []
+    for paragraph in text.strip().split("\n\n"):
+        facts = dict(re.findall(r"^(Package|Version|Size|SHA256): (.*)$", paragraph, re.MULTILINE))
+        if {"Package", "Version", "Size", "SHA256"} <= facts.keys() and re.fullmatch(
+            "[1-9][0-9]*", facts["Size"]
+        ):
+            found.append(
+                Package(facts["Package"], facts["Version"], int(facts["Size"]), facts["SHA256"])
+            )
+    return found
+
+
+def download(package: Package, into: Path, progress: Progress) -> Path:
+    """The package's file, which apt has checked against its signed lists."""
+    size = f"{package.size / 1e6:.0f} MB"
+    with progress.step(f"downloading {package.name} ({size})") as step:
+        process = subprocess.Popen(
+            [
+                *("apt-get", "-qq", "-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=3"),
+                *("download", f"{package.name}={package.version}"),
+            ],
+            cwd=into,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        said: list[str] = []
+        assert process.stderr is not None
+        reader = threading.Thread(target=lambda: said.append(process.stderr.read()))  # type: ignore[union-attr]
+        reader.start()
+        try:
+            while process.poll() is None:
+                have = sum(path.stat().st_size for path in into.glob("*.deb*"))
+                step.done = min(have / package.size, 1.0)
+                time.sleep(0.2)
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            process.wait()
+            reader.join()
+    files = list(into.glob("*.deb"))
+    if process.returncode or len(files) != 1:
+        errors = [line for line in "".join(said).splitlines() if line.startswith("E:")]
+        why = re.sub(r"https?://\S+", "the archive", errors[0][2:].strip()) if errors else "no file"
+        raise EnvironmentProblem(
+            f"downloading {package.name} failed: {why[:160]}",
+            "see that the network and apt's sources work and run this again",
+        )
+    return files[0]
+
+
+def unpack(deb: Path, into: Path, parts: tuple[str, ...]) -> None:
+    """Unpacks ``parts`` (tar wildcards; all if there are none) of a package."""
+    with subprocess.Popen(
+        ["dpkg-deb", "--fsys-tarfile", str(deb)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as source:
+        command = ["tar", "-x", "-C", str(into), "--no-same-owner"]
+        if parts:
+            command += ["--wildcards", *parts]
+        done = subprocess.run(
+            command, stdin=source.stdout, capture_output=True, text=True, check=False
+        )
+        assert source.stdout is not None
+        source.stdout.close()
+        source.wait()
+    # tar says which patterns matched nothing, and fails for them.
+    errors = [
+        line for line in done.stderr.splitlines() if line and "Not found in archive" not in line
+    ]
+    errors = [line for line in errors if "Exiting with failure status" not in line]
+    if errors:
+        raise EnvironmentProblem(
+            f"unpacking {deb.name}: {errors[0][:160]}", f"free space in {cache.root()}"
+        )
+
+
+def _key(package: Package) -> str:
+    return f"{package.name}-{package.sha256[:16]}"
+
+
+def is_cached(package: Package) -> bool:
+    """Whether the package is unpacked already."""
+    return cache.has("debian", _key(package))
+
+
+def fetched(package: Package, parts: tuple[str, ...], progress: Progress) -> Path:
+    """Folder with the package's files, downloaded if it is not in the cache.
+
+    ``parts``: tar wildcards of what is unpacked; all if there are none.
+    """
+
+    def fill(directory: Path) -> None:
+        deb = download(package, directory, progress)
+        with progress.step(f"unpacking {package.name}", 20 if parts else 3):
+            unpack(deb, directory, parts)
+        deb.unlink()
+
+    return cache.entry("debian", _key(package), fill, progress)
