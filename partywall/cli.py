@@ -24,13 +24,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from partywall import __version__, doctor, qemu, results, run, workloads
+from partywall import __version__, compare, doctor, qemu, results, run, workloads
 from partywall.errors import EnvironmentProblem, PartywallError, UsageProblem
 from partywall.image import Topology, build_workload
-from partywall.kernels import Kernel, Request, resolve
+from partywall.kernels import Kernel, Request, resolve, series, source
+from partywall.kernels.build import variants
+from partywall.kernels.sources import built
 from partywall.measure import possible
 from partywall.progress import Progress, Quiet, Terminal
-from partywall.report import json_, ktap, terminal
+from partywall.report import comparison, json_, ktap, terminal
 from partywall.report.words import plain
 from partywall.result import Result
 from partywall.walls import THRESHOLD
@@ -76,6 +78,9 @@ def commands() -> None:
 
 def _kernel_options(command: click.decorators.FC) -> click.decorators.FC:
     command = click.option(
+        "--kernel-tree", "tree", type=_FOLDER, help="Build this tree of Linux and take that."
+    )(command)
+    command = click.option(
         "--modules", type=_FOLDER, help="lib/modules/RELEASE of a kernel given as a file."
     )(command)
     command = click.option(
@@ -87,7 +92,7 @@ def _kernel_options(command: click.decorators.FC) -> click.decorators.FC:
         default="debian",
         show_default=True,
         metavar="KERNEL",
-        help="debian, debian:6.1, debian:PACKAGE, or PATH/bzImage with --vmlinux.",
+        help="debian, debian:6.1, debian:PACKAGE, stock, partywall, PATH/bzImage with --vmlinux.",
     )(command)
 
 
@@ -108,18 +113,56 @@ def _one_view(as_json: bool, as_ktap: bool) -> None:
         raise UsageProblem("--json and --ktap exclude each other", "leave one out")
 
 
+def _workload_options(command: click.decorators.FC) -> click.decorators.FC:
+    command = click.option(
+        "--cpus", "-c", type=int, help="CPUs of each container, a process on each."
+    )(command)
+    command = click.option(
+        "--containers", "-n", type=int, help="Containers; each workload's own if not given."
+    )(command)
+    return click.option(
+        "--workload",
+        "-w",
+        "names",
+        multiple=True,
+        metavar="NAME[/VARIANT]",
+        help="Workload to run, may be given again; all in their usual variants if not given.",
+    )(command)
+
+
+_results_option = click.option(
+    "--results",
+    "folder",
+    type=_FOLDER,
+    default=results.FOLDER,
+    show_default=True,
+    help="Where the result is saved.",
+)
+_timeout_option = click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=300.0,
+    show_default=True,
+    help="Seconds a guest may take.",
+)
+_jobs_option = click.option("--jobs", "-j", type=click.IntRange(1, 64), help="Guests side by side.")
+
+
+def _shape(containers: int | None, cpus: int | None) -> Topology | None:
+    """The topology asked for, if any; UsageProblem before anything is downloaded."""
+    if containers is None and cpus is None:
+        return None
+    shape = Topology(
+        run.DEFAULT_CONTAINERS if containers is None else containers,
+        1 if cpus is None else cpus,
+    )
+    possible(shape)
+    return shape
+
+
 @commands.command()
 @_kernel_options
-@click.option(
-    "--workload",
-    "-w",
-    "names",
-    multiple=True,
-    metavar="NAME[/VARIANT]",
-    help="Workload to run, may be given again; all in their usual variants if not given.",
-)
-@click.option("--containers", "-n", type=int, help="Containers; each workload's own if not given.")
-@click.option("--cpus", "-c", type=int, help="CPUs of each container, a process on each.")
+@_workload_options
 @click.option("--unconfined", is_flag=True, help="No seccomp, AppArmor or masked paths.")
 @click.option(
     "--threshold",
@@ -135,22 +178,9 @@ def _one_view(as_json: bool, as_ktap: bool) -> None:
     help="Exit with 1 if a wall has more transfers per operation.",
 )
 @_view_options
-@click.option(
-    "--results",
-    "folder",
-    type=_FOLDER,
-    default=results.FOLDER,
-    show_default=True,
-    help="Where the result is saved.",
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=1),
-    default=300.0,
-    show_default=True,
-    help="Seconds a guest may take.",
-)
-@click.option("--jobs", "-j", type=click.IntRange(1, 64), help="Guests side by side.")
+@_results_option
+@_timeout_option
+@_jobs_option
 @click.option(
     "--markers/--no-markers",
     "marked",
@@ -167,6 +197,7 @@ def check(
     kernel_name: str,
     vmlinux: Path | None,
     modules: Path | None,
+    tree: Path | None,
     names: tuple[str, ...],
     containers: int | None,
     cpus: int | None,
@@ -191,16 +222,9 @@ def check(
     """
     _one_view(as_json, as_ktap)
     chosen = _chosen(names, command, marked, ops)
-    shape = None
-    if containers is not None or cpus is not None:
-        shape = Topology(
-            run.DEFAULT_CONTAINERS if containers is None else containers,
-            1 if cpus is None else cpus,
-        )
-        # Before anything is downloaded.
-        possible(shape)
+    shape = _shape(containers, cpus)
     with _progress() as progress:
-        kernel = resolve(Request(kernel_name, vmlinux, modules), progress)
+        kernel = resolve(Request(kernel_name, vmlinux, modules, tree), progress)
         wanted = run.Wanted(
             kernel=kernel,
             workloads=chosen,
@@ -249,6 +273,79 @@ def _chosen(
     return [workloads.from_command(list(command), marked=marked, window=ops or 1)]
 
 
+def _measured(
+    what: str, chosen: list[Workload], shape: Topology | None, more: dict[str, Any]
+) -> Result:
+    """The saved result that ``what`` is, or one measured now on the kernel it names."""
+    if what.endswith(".json"):
+        return results.load(Path(what))
+    with _progress() as progress:
+        kernel = resolve(Request(what), progress)
+        outcome = run.check(
+            run.Wanted(kernel=kernel, workloads=chosen, topology=shape, **more), progress
+        )
+    for title, error in outcome.failures.items():
+        raise type(error)(f"{what}: {title}: {error.message}", error.hint)
+    assert outcome.result is not None
+    return outcome.result
+
+
+@commands.command("compare")
+@click.argument("before")
+@click.argument("after")
+@_workload_options
+@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
+@click.option("--all", "everything", is_flag=True, help="Show every wall.")
+@click.option(
+    "--fail-above",
+    type=_RATE,
+    metavar="X",
+    help="Exit with 1 if an object has more transfers per operation after.",
+)
+@_results_option
+@_timeout_option
+@_jobs_option
+def compare_command(
+    before: str,
+    after: str,
+    names: tuple[str, ...],
+    containers: int | None,
+    cpus: int | None,
+    as_json: bool,
+    everything: bool,
+    fail_above: float | None,
+    folder: Path,
+    timeout: float,
+    jobs: int | None,
+) -> int:
+    """Measure two kernels with the same workloads and show what changed.
+
+    BEFORE and AFTER are kernels, as --kernel of check names them, or saved
+    results (*.json): partywall compare stock partywall.
+    """
+    chosen = workloads.select(names)
+    shape = _shape(containers, cpus)
+    more: dict[str, Any] = {"timeout": timeout} | ({} if jobs is None else {"jobs": jobs})
+    # Both are made ready first: nothing is measured if one can't be.
+    for what in (before, after):
+        if what.endswith(".json"):
+            results.load(Path(what))
+        else:
+            with _progress() as progress:
+                resolve(Request(what), progress)
+    found = []
+    for what in (before, after):
+        found.append(_measured(what, chosen, shape, more))
+        if not what.endswith(".json"):
+            results.save(found[-1], folder)
+    compared = compare.compare(*found)
+    if as_json:
+        click.echo(comparison.dump(compared), nl=False)
+    else:
+        comparison.render(compared, Console(), verbose=everything)
+    return OVER_LIMIT if fail_above is not None and compared.worst > fail_above else 0
+
+
 def _show(result: Result, as_json: bool, as_ktap: bool, limit: float, everything: bool) -> None:
     if as_json:
         click.echo(json_.dump(result), nl=False)
@@ -293,14 +390,64 @@ def list_workloads() -> int:
 
 @commands.command()
 @_kernel_options
-def prepare(kernel_name: str, vmlinux: Path | None, modules: Path | None) -> int:
+def prepare(kernel_name: str, vmlinux: Path | None, modules: Path | None, tree: Path | None) -> int:
     """Build and download all that a check needs."""
     with _progress() as progress:
         qemu.recorder(qemu.find(), progress)
         for source in {workload.source for workload, _ in workloads.load()} | {None}:
             build_workload(source, progress)
-        kernel: Kernel = resolve(Request(kernel_name, vmlinux, modules), progress)
+        kernel: Kernel = resolve(Request(kernel_name, vmlinux, modules, tree), progress)
         progress.note(f"ready: {kernel.source}")
+    return 0
+
+
+@commands.command("build")
+@click.argument("name", required=False, metavar="stock|partywall[+VARIANT]")
+@click.option("--kernel-tree", "tree", type=_FOLDER, help="Build this tree of Linux.")
+def build_command(name: str | None, tree: Path | None) -> int:
+    """Build a kernel for guests, and keep it.
+
+    stock is Debian's source of Linux 6.12, partywall the same with the series
+    of series/linux-6.12. A +VARIANT adds configuration, as +kasan.
+    """
+    if (name is None) == (tree is None):
+        raise UsageProblem(
+            "what to build?", "partywall build stock, or partywall, or --kernel-tree DIR"
+        )
+    request = Request(name or "tree", tree=tree)
+    if tree is None and not built.understands(request):
+        raise UsageProblem(
+            f"'{name}' can't be built",
+            f"known: {', '.join(built.FORMS)}; +{', +'.join(variants())}",
+        )
+    with _progress() as progress:
+        kernel = built.get(request, progress)
+    click.echo(kernel.image.parent)
+    return 0
+
+
+@commands.command("kernel-tree")
+@click.argument("folder", type=_FOLDER, metavar="DIR")
+def kernel_tree(folder: Path) -> int:
+    """Open a git tree of Linux in DIR, with each patch of our series as a commit."""
+    with _progress() as progress:
+        patches = series.read()
+        source.open_tree(source.get(progress), patches, folder.absolute(), progress)
+    click.echo(f"{folder}: {len(patches)} patches above {series.BASE}")
+    return 0
+
+
+@commands.group("series")
+def series_group() -> None:
+    """Work on the kernel series of series/linux-6.12."""
+
+
+@series_group.command("refresh")
+@click.argument("tree", type=_FOLDER, metavar="DIR")
+def series_refresh(tree: Path) -> int:
+    """Write the commits of the tree in DIR back as the series."""
+    for name in series.refresh(tree):
+        click.echo(name)
     return 0
 
 

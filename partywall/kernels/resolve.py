@@ -17,11 +17,12 @@ from partywall.progress import Progress
 
 @dataclass(frozen=True)
 class Request:
-    """What the user said: ``--kernel``, ``--vmlinux``, ``--modules``."""
+    """What the user said: ``--kernel``, ``--vmlinux``, ``--modules``, ``--kernel-tree``."""
 
     kernel: str
     vmlinux: Path | None = None
     modules: Path | None = None
+    tree: Path | None = None
 
 
 class Source(Protocol):

@@ -54,8 +54,13 @@ def render(result: Result, console: Console, *, top_sites: int = 6, verbose: boo
     wall and every place, however many. Made for 80 columns or more, whole
     from 60 on.
     """
+    print_blocks(_report(result, top_sites, verbose), console)
+
+
+def print_blocks(blocks: Iterable[RenderableType], console: Console) -> None:
+    """Prints blocks below each other, no wider than `WIDEST`, without trailing spaces."""
     width = min(console.width, WIDEST)
-    for block in _report(result, top_sites, verbose):
+    for block in blocks:
         with console.capture() as capture:
             console.print(block, width=width, highlight=False)
         # Tables pad their rows, which shows when a report is pasted elsewhere.

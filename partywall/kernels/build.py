@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Configures and builds kernels for guests, and keeps them.
+
+The configuration is that of Debian's cloud kernel, with the fragments of
+``config/`` laid over it: ``guest`` for every kernel, and what a variant adds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from partywall import cache
+from partywall.errors import EnvironmentProblem, UsageProblem
+from partywall.kernels import apt, series, source
+from partywall.kernels.git import git
+from partywall.kernels.kernel import Kernel
+from partywall.kernels.sources import debian
+from partywall.progress import Progress
+
+FRAGMENTS = Path(__file__).resolve().parent / "config"
+BASE_FRAGMENT = "guest"
+
+# Modules that guests load, and what those need; all others are not built.
+_KEPT = frozenset(
+    "BLK_DEV_RAM CRC16 CRYPTO_CRC32C CRYPTO_CRC32C_INTEL EXT4_FS FS_MBCACHE FW_CFG_SYSFS JBD2 "
+    "LIBCRC32C OVERLAY_FS".split()
+)
+
+# Where a local variable is at each instruction: nothing here asks for that, and
+# it is an eighth of a compilation. The code is the same.
+_FLAGS = "KCFLAGS=-fno-var-tracking -fno-var-tracking-assignments"
+
+_ENVIRONMENT = {
+    "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 2026",
+    "KBUILD_BUILD_USER": "partywall",
+    "KBUILD_BUILD_HOST": "partywall",
+    "KBUILD_BUILD_VERSION": "1",
+    "LC_ALL": "C",
+}
+_RECIPE = "2"
+"""Changed when a kernel built from the same inputs would come out different."""
+
+# Lines that make prints for a whole build, until one was counted here.
+_LINES = 3000
+_SECONDS = 900.0
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What is laid over the guest's configuration: fragments of ``config/``."""
+
+    fragments: tuple[str, ...] = ()
+
+    @property
+    def suffix(self) -> str:
+        """For names: ``+kasan``."""
+        return "".join(f"+{name}" for name in self.fragments)
+
+
+def variants() -> list[str]:
+    """Fragments that a variant may name."""
+    return sorted(path.stem for path in FRAGMENTS.glob("*.config") if path.stem != BASE_FRAGMENT)
+
+
+def debian_config(progress: Progress) -> str:
+    """Configuration of Debian's newest cloud kernel of the version."""
+    image, _ = debian.pair(debian.newest_name(debian.DEFAULT_VERSION))
+    (path,) = apt.fetched(image, (), progress).glob("boot/config-*")
+    return path.read_text()
+
+
+def fragments(variant: Variant, patches: Sequence[series.Patch] = ()) -> str:
+    """What is laid over Debian's configuration, later lines winning.
+
+    A series may add to a variant what only it has: its own ``NAME.config``.
+    """
+    parts = []
+    for name in (BASE_FRAGMENT, *variant.fragments):
+        path = FRAGMENTS / f"{name}.config"
+        if not path.is_file():
+            raise UsageProblem(f"no variant '{name}'", f"known: {', '.join(variants())}")
+        parts.append(path.read_text())
+        own = series.FOLDER / path.name
+        if patches and own.is_file():
+            parts.append(own.read_text())
+    return "\n".join(parts)
+
+
+def configuration(base: str, over: str) -> str:
+    """``base`` without the modules that no guest loads, and ``over`` laid over it."""
+
+    def line(text: str) -> str:
+        option = re.fullmatch(r"CONFIG_(\w+)=m", text)
+        if option is None or option[1] in _KEPT:
+            return text
+        return f"# CONFIG_{option[1]} is not set"
+
+    return "\n".join([*map(line, base.splitlines()), over, ""])
+
+
+def unmet(wanted: str, got: str) -> list[str]:
+    """Options that a fragment asks for and the configuration made of it lacks."""
+    have = dict(re.findall(r"^(CONFIG_\w+)=(.*)$", got, re.MULTILINE))
+    said: dict[str, str | None] = {}
+    for line in wanted.splitlines():
+        if on := re.fullmatch(r"(CONFIG_\w+)=(.*)", line):
+            said[on[1]] = on[2]
+        elif off := re.fullmatch(r"# (CONFIG_\w+) is not set", line):
+            said[off[1]] = None
+    return [
+        f"no {option}" if value is None else f"{option}={value}"
+        for option, value in said.items()
+        if have.get(option) != value
+    ]
+
+
+@contextlib.contextmanager
+def _alone(progress: Progress) -> Iterator[Path]:
+    """The one working folder, for one process at a time.
+
+    Its path never changes, so that ccache knows files again and two builds of
+    one source are the same to the byte.
+    """
+    folder = cache.root() / "build"
+    with cache.file_errors("building a kernel", folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                with progress.step("waiting for another build"):
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+            yield folder
+
+
+def _compiler() -> str:
+    try:
+        done = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise EnvironmentProblem("gcc is not installed", "run make setup") from error
+    return done.stdout.splitlines()[0]
+
+
+def _environment() -> dict[str, str]:
+    # What a calling make wants of its children is not meant for this one.
+    inherited = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS")}
+    own = {"CCACHE_DIR": str(cache.root() / "ccache"), "CCACHE_MAXSIZE": "6G"}
+    return inherited | _ENVIRONMENT | own
+
+
+class Make:
+    """``make`` in a tree, with a log, and progress by the lines it prints."""
+
+    def __init__(self, tree: Path, log: Path, output: Path | None = None) -> None:
+        self.tree, self.log, self.output = tree, log, output
+        self._words = ["make", f"-j{len(os.sched_getaffinity(0)) + 1}"]
+        self._words += [
+            "CC=ccache gcc" if shutil.which("ccache") else "CC=gcc",
+            "DEPMOD=true",
+            _FLAGS,
+        ]
+        if output is not None:
+            self._words.append(f"O={output}")
+
+    def __call__(self, *arguments: str, told: Callable[[int], None] = lambda lines: None) -> None:
+        """Runs make. EnvironmentProblem with its first error and where the log is."""
+        with self.log.open("ab") as out:
+            process = subprocess.Popen(
+                [*self._words, *arguments],
+                cwd=self.tree,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                while process.poll() is None:
+                    told(self.lines())
+                    time.sleep(0.3)
+            except BaseException:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                raise
+            finally:
+                process.wait()
+        if process.returncode:
+            why = first_error(self.log.read_text(errors="replace"))
+            raise EnvironmentProblem(
+                f"building in {self.tree} failed: {why}", f"the whole log is {self.log}"
+            )
+
+    def ask(self, target: str) -> str:
+        """The last line that a silent ``make target`` prints."""
+        done = subprocess.run(
+            [*self._words, "-s", target],
+            cwd=self.tree,
+            env=_environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return (done.stdout.strip().splitlines() or [""])[-1]
+
+    def lines(self) -> int:
+        """Lines in the log so far."""
+        return self.log.read_bytes().count(b"\n")
+
+
+def first_error(log: str) -> str:
+    """The line of a build's log that says what is wrong."""
+    for pattern in (
+        r": (fatal )?error: ",
+        r"undefined reference",
+        r"^error:|[Ee]rror: ",
+        r"\*\*\* ",
+    ):
+        for line in log.splitlines():
+            if re.search(pattern, line):
+                return line.strip()[:200]
+    return (log.strip().splitlines() or ["it said nothing"])[-1][:200]
+
+
+def _compile(
+    make: Make, config: str, wanted: str, local: str, into: Path, name: str, progress: Progress
+) -> None:
+    """Configures, compiles, and puts what a guest needs into ``into``."""
+    output = make.output or make.tree
+    (output / ".config").write_text(config)
+    version = f"LOCALVERSION={local}"
+    make("olddefconfig", version)
+    got = (output / ".config").read_text()
+    lacking = unmet(wanted, got)
+    if lacking:
+        raise EnvironmentProblem(
+            f"{name} can't be configured as {', '.join(lacking[:3])}",
+            f"the fragments are in {FRAGMENTS}",
+        )
+    known = cache.root() / "build" / "lines"
+    try:
+        whole, seconds = (float(word) for word in known.read_text().split())
+    except (OSError, ValueError):
+        whole, seconds = _LINES, _SECONDS
+    begun, first = time.monotonic(), make.lines()
+    with progress.step(f"building {name}", seconds) as step:
+
+        def told(lines: int) -> None:
+            step.done = min((lines - first) / whole, 0.99)
+
+        make(version, "bzImage", "modules", told=told)
+    if make.lines() - first > whole / 2:
+        known.write_text(f"{make.lines() - first} {time.monotonic() - begun:.0f}\n")
+    make(version, f"INSTALL_MOD_PATH={into}", "modules_install")
+    for link in into.glob("lib/modules/*/build"):
+        link.unlink()
+    shutil.copy(output / "arch" / "x86" / "boot" / "bzImage", into / "bzImage")
+    shutil.copy(output / "vmlinux", into / "vmlinux")
+    shutil.copy(output / ".config", into / "config")
+
+
+def _kernel(entry: Path, name: str) -> Kernel:
+    (modules,) = entry.glob("lib/modules/*")
+    return Kernel(
+        source=name,
+        release=modules.name,
+        image=entry / "bzImage",
+        vmlinux=entry / "vmlinux",
+        modules=modules,
+        debug_modules=modules,
+        config=(entry / "config").read_text(),
+    )
+
+
+def _key(config: str, *inputs: str) -> str:
+    total = hashlib.sha256()
+    for part in (_RECIPE, _compiler(), config, *inputs, *map(str, _ENVIRONMENT.items())):
+        total.update(f"{len(part)} {part}\n".encode())
+    return total.hexdigest()
+
+
+def checkout(origin: source.Source, patches: list[series.Patch], folder: Path) -> Path:
+    """The working tree at the base, clean, with ``patches`` applied."""
+    tree = folder / "linux"
+    if not source.usable(tree, origin):
+        shutil.rmtree(tree, ignore_errors=True)
+        source.clone(origin, tree)
+    git(tree, "reset", "--quiet", "--hard")
+    git(tree, "checkout", "--quiet", "--force", "--detach", series.BASE)
+    git(tree, "clean", "-fdxq")
+    for patch in patches:
+        series.apply(tree, patch)
+    return tree
+
+
+def from_series(
+    name: str, patches: list[series.Patch], variant: Variant, progress: Progress
+) -> Kernel:
+    """The kernel of Debian's source and a series, built if it is not in the cache."""
+    origin = source.get(progress)
+    over = fragments(variant, patches)
+    config = configuration(debian_config(progress), over)
+    title = f"{name}{variant.suffix}"
+
+    def fill(directory: Path) -> None:
+        with _alone(progress) as folder:
+            log = folder / f"{title}.log"
+            log.write_bytes(b"")
+            with progress.step(f"checking out the source of {title}", 10 + len(patches)):
+                tree = checkout(origin, patches, folder)
+            local = f"-{title.replace('+', '-')}"
+            make = Make(tree, log)
+            _compile(make, config, over, local, directory, title, progress)
+            log.rename(directory / "build.log")
+            git(tree, "clean", "-fdxq")
+
+    key = _key(config, origin.key, title, series.digest(patches))
+    entry = cache.entry("kernel", key, fill, progress)
+    return _kernel(entry, f"{title} (linux-source {origin.version})")
+
+
+def from_tree(tree: Path, variant: Variant, progress: Progress) -> Kernel:
+    """The kernel of a tree of yours. Only what changed since last time is compiled.
+
+    UsageProblem if that is no kernel's tree.
+    """
+    tree = tree.resolve()
+    if not (tree / "Kbuild").is_file() or not (tree / "kernel").is_dir():
+        raise UsageProblem(f"{tree} is no tree of Linux", "partywall kernel-tree DIR makes one")
+    if (tree / ".config").exists() or (tree / "include" / "config").exists():
+        raise UsageProblem(
+            f"{tree} was built in, so it can't be built elsewhere", f"make -C {tree} mrproper"
+        )
+    over = fragments(variant)
+    config = configuration(debian_config(progress), over)
+    title = f"{tree.name}{variant.suffix}"
+    place = hashlib.sha256(f"{tree} {variant.suffix}".encode()).hexdigest()[:16]
+    output = cache.root() / "tree" / place
+    with cache.file_errors("building a kernel", output):
+        (output / "obj").mkdir(parents=True, exist_ok=True)
+        with (output / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            log = output / "build.log"
+            log.write_bytes(b"")
+            new = output / "new"
+            shutil.rmtree(new, ignore_errors=True)
+            new.mkdir()
+            make = Make(tree, log, output / "obj")
+            _compile(make, config, over, "-tree", new, title, progress)
+            shutil.rmtree(output / "kernel", ignore_errors=True)
+            new.rename(output / "kernel")
+    return _kernel(output / "kernel", f"tree {tree}{variant.suffix}")

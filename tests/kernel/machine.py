@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A guest that runs programs on a kernel of ours and says how they went.
+
+Not measured, so without the recorder and on as many host threads as vCPUs:
+what races, races.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from partywall import image, qemu
+from partywall.cpio import Archive
+from partywall.kernels import Kernel, module_closure
+from partywall.progress import Quiet
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+INIT = """\
+#!/bin/busybox sh
+/bin/busybox --install -s /bin
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+mkdir -p /dev/pts /dev/shm /dev/mqueue /tmp /run
+mount -t devpts devpts /dev/pts
+mount -t tmpfs tmp /tmp
+mount -t tmpfs shm /dev/shm
+mount -t mqueue mq /dev/mqueue 2>/dev/null
+mount -t cgroup2 cgroup /sys/fs/cgroup 2>/dev/null
+for module in /modules/*.ko; do [ ! -e "$module" ] || insmod "$module"; done
+hostname guest
+ip link set lo up
+for task in /task-*; do
+	echo "TASK ${task#/task-} begins"
+	/bin/sh $task </dev/null 2>&1
+	echo "TASK ${task#/task-} ends $?"
+done
+echo "GUEST ends"
+poweroff -f
+"""
+
+# What a kernel says when something is wrong with it.
+_ALARMS = re.compile(
+    r"BUG: |WARNING: |INFO: (?:task|rcu|possible)|possible (?:circular|recursive|irq)|"
+    r"inconsistent lock state|Kernel panic|Oops|general protection fault|"
+    r"refcount_t: |list_(?:add|del) corruption|ODEBUG:|DEBUG_LOCKS_WARN"
+)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a guest printed."""
+
+    console: str
+
+    def status(self, task: str) -> int | None:
+        """Exit status of a task; None if it did not end."""
+        found = re.search(rf"TASK {re.escape(task)} ends (\d+)", self.console)
+        return int(found[1]) if found else None
+
+    def output(self, task: str) -> str:
+        """All that was printed while a task ran, by it and by the kernel."""
+        name = re.escape(task)
+        found = re.search(
+            rf"TASK {name} begins\n(.*?)(?:TASK {name} ends|\Z)", self.console, re.DOTALL
+        )
+        return found[1] if found else ""
+
+    def alarms(self) -> list[str]:
+        """Lines in which the kernel says that something is wrong."""
+        return [line for line in self.console.splitlines() if _ALARMS.search(line)]
+
+    @property
+    def ended(self) -> bool:
+        """Whether all tasks ended and the guest went down by itself."""
+        return "GUEST ends" in self.console
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to run. ``tasks``: shell scripts by name, run in the order of their names."""
+
+    tasks: Mapping[str, str]
+    programs: Iterable[str] = ()
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    cpus: int = 4
+    memory: int = 2048
+    timeout: float = 600.0
+    options: str = ""
+
+
+def build(name: str) -> Path:
+    """The static program of ``programs/NAME.c``."""
+    return image.compile_static([PROGRAMS / f"{name}.c"], PROGRAMS, Quiet())
+
+
+def _initramfs(kernel: Kernel, job: Job) -> bytes:
+    archive = Archive()
+    for path in ("bin", "sbin", "dev", "proc", "sys", "etc", "tmp", "modules"):
+        archive.directory(path)
+    archive.file("init", INIT.encode(), 0o755)
+    archive.file("bin/busybox", image._tool("busybox").read_bytes(), 0o755)
+    archive.symlink("bin/sh", "busybox")
+    archive.file("etc/passwd", b"root:x:0:0::/:/bin/sh\nuser:x:1000:1000::/:/bin/sh\n")
+    archive.file("etc/group", b"root:x:0:\nuser:x:1000:\n")
+    for order, module in enumerate(module_closure(kernel, [], []), start=10):
+        archive.file(f"modules/{order}-{module.name}.ko", module.data)
+    for name in job.programs:
+        archive.file(f"bin/{name}", build(name).read_bytes(), 0o755)
+    for path, data in job.files.items():
+        archive.file(path.lstrip("/"), data, 0o755)
+    for name, script in job.tasks.items():
+        archive.file(f"task-{name}", f"{script}\n".encode())
+    return archive.pack()
+
+
+def run(kernel: Kernel, job: Job) -> Ran:
+    """Boots the kernel, runs the tasks, and returns what was printed."""
+    machine = qemu.find()
+    accel = "kvm" if qemu.kvm_works(machine.program) else "tcg,thread=multi"
+    cpu = "host" if accel == "kvm" else "max"
+    with tempfile.TemporaryDirectory(prefix=f"partywall-guest-{os.getpid()}-") as folder:
+        initramfs, serial = Path(folder) / "initramfs", Path(folder) / "console"
+        initramfs.write_bytes(_initramfs(kernel, job))
+        line = "console=ttyS0 panic=-1 oops=panic slab_nomerge nowatchdog loglevel=7 " + job.options
+        process = subprocess.Popen(
+            [
+                *("setpriv", "--pdeathsig", "KILL", str(machine.program)),
+                *("-accel", accel, "-cpu", cpu, "-smp", str(job.cpus), "-m", str(job.memory)),
+                *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
+                *("-kernel", str(kernel.image), "-initrd", str(initramfs), "-append", line),
+                *("-serial", f"file:{serial}"),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(job.timeout)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        text = serial.read_bytes().decode(errors="replace") if serial.exists() else ""
+    return Ran(text.replace("\r", ""))
