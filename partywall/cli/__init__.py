@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The commands, their options and exit codes.
+
+0: done, and nothing over --fail-above. 1: a wall is over --fail-above.
+2: asked for something that can't be. 3: this machine or the guest failed.
+130: interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from partywall.cli import kernels, machine, measure
+from partywall.cli.options import INTERRUPTED, commands, say
+from partywall.errors import EnvironmentProblem, PartywallError, UsageProblem
+
+__all__ = ["commands", "kernels", "machine", "main", "measure"]
+
+
+class _Interrupted(BaseException):
+    """A signal to end; not KeyboardInterrupt, of which click makes lines of its own."""
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    # Once is enough: cleaning up must not be interrupted in turn.
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, signal.SIG_IGN)
+    raise _Interrupted
+
+
+def _drop_output() -> None:
+    """What is still to be written goes nowhere; Python would complain at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def main() -> NoReturn:
+    """Runs the command line; never returns, never shows a traceback."""
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, _stop)
+    try:
+        # Not commands.main(), which ends on a closed pipe as if a wall were found.
+        with commands.make_context("partywall", sys.argv[1:]) as invocation:
+            status = commands.invoke(invocation)
+        sys.stdout.flush()
+    except click.exceptions.Exit as error:
+        status = error.exit_code
+    except PartywallError as error:
+        say(error)
+        status = error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        status = UsageProblem.exit_code
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context else "partywall"
+        say(UsageProblem(error.format_message(), f"{path} --help tells more"))
+        status = UsageProblem.exit_code
+    except (_Interrupted, KeyboardInterrupt, click.Abort):
+        click.echo("partywall: interrupted; guests and temporary files are gone", err=True)
+        status = INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has had enough.
+        _drop_output()
+        status = INTERRUPTED
+    except OSError as error:
+        _drop_output()
+        say(EnvironmentProblem(f"writing the output: {error.strerror or error}"))
+        status = EnvironmentProblem.exit_code
+    sys.exit(status if isinstance(status, int) else 0)

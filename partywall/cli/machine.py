@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Commands that tell what there is: workloads, this machine's state, the schema."""
+
+from __future__ import annotations
+
+import json
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from partywall import doctor, workloads
+from partywall.cli.options import commands
+from partywall.errors import EnvironmentProblem
+from partywall.report import json_
+
+
+@commands.command("workloads")
+def list_workloads() -> int:
+    """List the workloads and their variants."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("workload", no_wrap=True)
+    table.add_column("default", no_wrap=True)
+    table.add_column("one operation", overflow="fold")
+    for workload, default in workloads.load():
+        table.add_row(workload.title, "yes" if default else "", Text(workload.operation))
+    Console().print(table, highlight=False)
+    return 0
+
+
+@commands.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def doctor_command(as_json: bool) -> int:
+    """Say what this machine lacks, and the command that mends it."""
+    found = doctor.look()
+    if as_json:
+        facts = [{"what": f.what, "state": f.state, "mend": f.mend} for f in found]
+        click.echo(json.dumps(facts, indent=1))
+    else:
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(no_wrap=True)
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        for one in found:
+            state = Text("ok", "green") if one.mend is None else Text("BAD", "bold red")
+            words = one.state if one.mend is None else f"{one.state}; mend it: {one.mend}"
+            table.add_row(state, one.what, Text(words))
+        Console().print(table, highlight=False)
+    return EnvironmentProblem.exit_code if any(one.mend for one in found) else 0
+
+
+@commands.command()
+def schema() -> int:
+    """Print the JSON schema of results."""
+    click.echo(json.dumps(json_.schema(), indent=1))
+    return 0

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What several commands share: options, progress, how errors are said."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from partywall import __version__, results, run
+from partywall.errors import PartywallError, UsageProblem
+from partywall.image import Topology
+from partywall.measure import possible
+from partywall.progress import Progress, Quiet, Terminal
+from partywall.report.words import plain
+
+OVER_LIMIT, INTERRUPTED = 1, 130
+"""Exit statuses beside those of errors."""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="partywall")
+def commands() -> None:
+    """Find the cache lines that containers share in a Linux kernel."""
+
+
+class Rate(click.FloatRange):
+    """Transfers per operation: a number of at least 0, and not without end."""
+
+    name = "rate"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number; a usage error if it is none or has no end."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is no number of transfers.", param, ctx)
+        return number
+
+
+RATE = Rate(min=0)
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+@contextlib.contextmanager
+def progress_on_terminal() -> Iterator[Progress]:
+    """Live steps if stderr is a terminal, nothing otherwise."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield Quiet()
+        return
+    with Terminal(console) as live:
+        yield live
+
+
+def kernel_options(command: click.decorators.FC) -> click.decorators.FC:
+    """Options that say which kernel."""
+    command = click.option(
+        "--kernel-tree", "tree", type=FOLDER, help="Build this tree of Linux and take that."
+    )(command)
+    command = click.option(
+        "--modules", type=FOLDER, help="lib/modules/RELEASE of a kernel given as a file."
+    )(command)
+    command = click.option(
+        "--vmlinux", type=FILE, help="vmlinux with debug information of that kernel."
+    )(command)
+    return click.option(
+        "--kernel",
+        "kernel_name",
+        default="debian",
+        show_default=True,
+        metavar="KERNEL",
+        help="debian, debian:6.1, debian:PACKAGE, stock, partywall, PATH/bzImage with --vmlinux.",
+    )(command)
+
+
+def view_options(command: click.decorators.FC) -> click.decorators.FC:
+    """Options that say how a result is shown."""
+    command = click.option(
+        "--all", "everything", is_flag=True, help="Show every wall and all of its code."
+    )(command)
+    command = click.option("--ktap", "as_ktap", is_flag=True, help="Print the verdicts as KTAP.")(
+        command
+    )
+    return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(
+        command
+    )
+
+
+def one_view(as_json: bool, as_ktap: bool) -> None:
+    """UsageProblem if two views are asked for."""
+    if as_json and as_ktap:
+        raise UsageProblem("--json and --ktap exclude each other", "leave one out")
+
+
+def workload_options(command: click.decorators.FC) -> click.decorators.FC:
+    """Options that say what is run, and in which topology."""
+    command = click.option(
+        "--cpus", "-c", type=int, help="CPUs of each container, a process on each."
+    )(command)
+    command = click.option(
+        "--containers", "-n", type=int, help="Containers; each workload's own if not given."
+    )(command)
+    return click.option(
+        "--workload",
+        "-w",
+        "names",
+        multiple=True,
+        metavar="NAME[/VARIANT]",
+        help="Workload to run, may be given again; all in their usual variants if not given.",
+    )(command)
+
+
+results_option = click.option(
+    "--results",
+    "folder",
+    type=FOLDER,
+    default=results.FOLDER,
+    show_default=True,
+    help="Where the result is saved.",
+)
+timeout_option = click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=300.0,
+    show_default=True,
+    help="Seconds a guest may take.",
+)
+jobs_option = click.option("--jobs", "-j", type=click.IntRange(1, 64), help="Guests side by side.")
+
+
+def shape_of(containers: int | None, cpus: int | None) -> Topology | None:
+    """The topology asked for, if any; UsageProblem before anything is downloaded."""
+    if containers is None and cpus is None:
+        return None
+    shape = Topology(
+        run.DEFAULT_CONTAINERS if containers is None else containers,
+        1 if cpus is None else cpus,
+    )
+    possible(shape)
+    return shape
+
+
+def say(error: PartywallError) -> None:
+    """On stderr, a line for what is wrong and one for what to do, whatever is in them."""
+    click.echo(plain(f"partywall: {error.message}"), err=True)
+    if error.hint:
+        click.echo(plain(f"  {error.hint}"), err=True)
