@@ -146,6 +146,11 @@ def _exported(tree: Path, commits: list[str]) -> Iterator[tuple[str, str, str]]:
         topic = own or topic
         if not re.fullmatch(r"[\w-]+", topic):
             raise UsageProblem(f"commit {commit[:12]} names a topic '{topic}'", "use a plain word")
+        if "\n---\n" in git(tree, "log", "-1", "--format=%B", commit, own=False):
+            raise UsageProblem(
+                f"the message of commit {commit[:12]} has a line '---'",
+                "a patch's message ends there: reword it",
+            )
         text = git(
             tree,
             *("format-patch", "-1", "--stdout", "--zero-commit", "--no-signature"),

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How kernels are configured, and what is said of a build that fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from partywall.errors import EnvironmentProblem, UsageProblem
+from partywall.kernels import Request, build
+from partywall.kernels.sources import built
+from partywall.progress import Quiet
+
+CONFIG = """\
+CONFIG_USER_NS=y
+CONFIG_EXT4_FS=m
+CONFIG_OVERLAY_FS=m
+CONFIG_E1000=m
+# CONFIG_FOO is not set
+CONFIG_NAME="m"
+CONFIG_MODULE=m"""
+
+
+def test_modules_that_no_guest_loads_are_not_built() -> None:
+    lines = build.configuration(CONFIG, "").splitlines()
+    assert "# CONFIG_E1000 is not set" in lines
+    assert "# CONFIG_MODULE is not set" in lines
+    for kept in ("CONFIG_USER_NS=y", "CONFIG_EXT4_FS=m", "CONFIG_OVERLAY_FS=m", 'CONFIG_NAME="m"'):
+        assert kept in lines
+
+
+def test_what_is_laid_over_comes_last() -> None:
+    lines = build.configuration(CONFIG, "CONFIG_FOO=y\n").splitlines()
+    assert lines.index("CONFIG_FOO=y") > lines.index("# CONFIG_FOO is not set")
+
+
+def test_a_variant_adds_its_fragment_behind_the_guests() -> None:
+    plain = build.fragments(build.Variant())
+    debug = build.fragments(build.Variant(("lean", "debug")))
+    assert debug.startswith(plain)
+    assert "CONFIG_KASAN=y" in debug
+    assert "CONFIG_KASAN=y" not in plain
+
+
+def test_an_unknown_variant_names_those_there_are() -> None:
+    with pytest.raises(UsageProblem, match="no variant 'fast'") as caught:
+        build.fragments(build.Variant(("fast",)))
+    assert "kcsan" in (caught.value.hint or "")
+    assert "guest" not in (caught.value.hint or "")
+
+
+def test_every_fragment_can_be_named() -> None:
+    assert {"debug", "kcsan", "lean"} <= set(build.variants())
+    for name in build.variants():
+        build.fragments(build.Variant((name,)))
+
+
+def test_an_option_that_did_not_come_true_is_named() -> None:
+    got = "CONFIG_A=y\nCONFIG_B=m\nCONFIG_D=y\n"
+    wanted = "CONFIG_A=y\nCONFIG_B=y\nCONFIG_C=y\n# CONFIG_D is not set\n# CONFIG_E is not set\n"
+    assert build.unmet(wanted, got) == ["CONFIG_B=y", "CONFIG_C=y", "no CONFIG_D"]
+
+
+def test_the_last_word_on_an_option_counts() -> None:
+    assert build.unmet("# CONFIG_A is not set\nCONFIG_A=y\n", "CONFIG_A=y\n") == []
+    assert build.unmet("CONFIG_A=y\n# CONFIG_A is not set\n", "CONFIG_A=y\n") == ["no CONFIG_A"]
+    assert build.unmet('CONFIG_A=""\n', 'CONFIG_A=""\n') == []
+
+
+LOG = """\
+  CC      kernel/a.o
+kernel/a.c: In function 'f':
+kernel/a.c:12:3: warning: unused variable 'x' [-Wunused-variable]
+kernel/a.c:13:3: error: 'y' undeclared (first use in this function)
+make[2]: *** [scripts/Makefile.build:229: kernel/a.o] Error 1
+make: *** [Makefile:240: __sub-make] Error 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        (LOG, "kernel/a.c:13:3: error: 'y' undeclared (first use in this function)"),
+        ("ld: a.o: in function `f':\na.c:(.text+0x1): undefined reference to `g'\n", "reference"),
+        ("/bin/sh: flex: not found\nmake: *** [x] Error 127\n", "*** [x] Error 127"),
+        ("  CC a.o\nKilled\n", "Killed"),
+        ("", "nothing"),
+    ],
+)
+def test_the_first_error_of_a_log_is_found(log: str, said: str) -> None:
+    assert said in build.first_error(log)
+
+
+@given(st.text())
+def test_any_log_gives_one_line(log: str) -> None:
+    found = build.first_error(log)
+    assert found.splitlines() in ([], [found])
+    assert len(found) <= 200
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of its own, and a make that does what ``tools/script`` says."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    program = tmp_path / "make"
+    program.write_text(f'#!/bin/sh\n. "{tmp_path}/script"\n')
+    program.chmod(0o755)
+    return tmp_path
+
+
+def test_a_failing_make_says_what_is_wrong_and_where_the_log_is(tools: Path) -> None:
+    (tools / "script").write_text(f"cat <<'END'\n{LOG}END\nexit 2\n")
+    log = tools / "log"
+    log.write_bytes(b"")
+    with pytest.raises(EnvironmentProblem, match=r"kernel/a\.c:13:3: error") as caught:
+        build.Make(tools, log)("bzImage")
+    assert str(log) in (caught.value.hint or "")
+    assert log.read_text() == LOG
+
+
+def test_what_a_calling_make_wants_is_not_passed_on(
+    tools: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAKEFLAGS", "n --jobserver-auth=3,4")
+    (tools / "script").write_text('echo "flags=$MAKEFLAGS date=$KBUILD_BUILD_TIMESTAMP"\n')
+    log = tools / "log"
+    log.write_bytes(b"")
+    told: list[int] = []
+    build.Make(tools, log)("bzImage", told=told.append)
+    assert "flags= date=Thu Jan  1 00:00:00 UTC 2026" in log.read_text()
+
+
+@pytest.mark.parametrize("name", ["stock", "partywall", "stock+debug", "partywall+lean+kcsan"])
+def test_names_of_kernels_that_are_built(name: str) -> None:
+    assert built.understands(Request(name))
+
+
+@pytest.mark.parametrize("name", ["debian", "stocks", "", "stock-debug", "./stock"])
+def test_other_names_are_not_built(name: str) -> None:
+    assert not built.understands(Request(name))
+
+
+def test_files_and_built_kernels_exclude_each_other() -> None:
+    with pytest.raises(UsageProblem, match="--vmlinux"):
+        built.get(Request("stock", vmlinux=Path("vmlinux")), Quiet())
+
+
+def test_a_folder_that_is_no_kernels_tree_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageProblem, match="no tree of Linux") as caught:
+        built.get(Request("debian", tree=tmp_path), Quiet())
+    assert "kernel-tree" in (caught.value.hint or "")
+
+
+def test_a_tree_that_was_built_in_says_how_to_clean_it(tmp_path: Path) -> None:
+    (tmp_path / "kernel").mkdir()
+    (tmp_path / "Kbuild").touch()
+    (tmp_path / ".config").touch()
+    with pytest.raises(UsageProblem, match="was built in") as caught:
+        built.get(Request("debian", tree=tmp_path), Quiet())
+    assert "mrproper" in (caught.value.hint or "")

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Two results side by side: what belongs together, what changed, and how it is shown."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import builders
+import jsonschema
+import pytest
+from rich.console import Console
+
+from partywall import compare
+from partywall.errors import UsageProblem
+from partywall.report import comparison
+from partywall.result import CallCount, Instructions, Topology
+
+BEFORE = builders.result(builders.signal(), builders.isolated())
+
+
+def shown(found: compare.Comparison, width: int = 80, *, verbose: bool = False) -> str:
+    file = io.StringIO()
+    comparison.render(found, Console(file=file, width=width), verbose=verbose)
+    return file.getvalue()
+
+
+def without_walls() -> compare.Comparison:
+    signal = builders.signal()
+    after = signal.model_copy(
+        update={
+            "walls": [],
+            "between": 0.004,
+            "instructions": Instructions(kernel=4000, user=212, background=38),
+            "calls": [CallCount(function=call.function, per_op=0) for call in signal.calls],
+        }
+    )
+    return compare.compare(BEFORE, builders.result(after, builders.isolated()))
+
+
+def test_walls_of_one_object_are_taken_together() -> None:
+    (change, *_) = without_walls().workloads
+    assert len({one.object for one in change.objects}) == len(change.objects)
+    assert sum(one.transfers.before for one in change.objects) == pytest.approx(
+        builders.signal().wall_transfers
+    )
+    assert all(one.transfers.after == 0 for one in change.objects)
+    assert change.walls.after == 0
+    assert change.instructions.relative == pytest.approx((4000 - 4811.2) / 4811.2)
+
+
+def test_a_wall_that_is_new_is_seen() -> None:
+    found = compare.compare(
+        builders.result(builders.isolated()),
+        builders.result(builders.isolated().model_copy(update={"walls": builders.signal().walls})),
+    )
+    (change,) = found.workloads
+    assert change.walls.after == len(builders.signal().walls)
+    assert all(one.transfers.before == 0 for one in change.objects)
+    assert found.worst > 0
+
+
+def test_a_result_compared_with_itself_does_not_differ() -> None:
+    found = compare.compare(BEFORE, BEFORE)
+    for one in found.workloads:
+        assert one.walls.before == one.walls.after
+        assert one.instructions.relative == 0
+    assert not found.alone
+    assert "=" in shown(found)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"topology": Topology(containers=4, cpus=1)},
+        {"window": 401},
+        {"confinement": "unconfined"},
+        {"threshold": 0.1},
+        {"variant": "another"},
+    ],
+)
+def test_what_is_not_comparable_is_not_compared(other: dict[str, object]) -> None:
+    changed = builders.signal().model_copy(update=other)
+    with pytest.raises(UsageProblem, match="no workload in common"):
+        compare.compare(builders.result(builders.signal()), builders.result(changed))
+    found = compare.compare(BEFORE, builders.result(changed, builders.isolated()))
+    assert len(found.workloads) == 1
+    assert len(found.alone) == 2
+    assert "only in one of the two" in shown(found)
+
+
+def test_the_view_says_before_and_after_in_80_columns() -> None:
+    text = shown(without_walls())
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert "4,000 -16.9%" in text
+    assert "-> 0" in text
+    assert "init_ucounts" in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_no_row_is_wider_than_the_terminal(width: int) -> None:
+    text = shown(without_walls(), width)
+    assert all(len(line) <= min(width, 120) for line in text.splitlines())
+    assert not any(line.endswith(" ") for line in text.splitlines())
+
+
+def test_many_objects_are_summed_up_unless_all_are_asked_for() -> None:
+    wall = builders.signal().walls[0]
+    walls = [
+        wall.model_copy(update={"object": wall.object.model_copy(update={"name": f"thing {n}"})})
+        for n in range(30)
+    ]
+    many = builders.result(builders.signal().model_copy(update={"walls": walls}))
+    found = compare.compare(many, many)
+    assert "and 18 more objects" in shown(found)
+    assert "more objects" not in shown(found, verbose=True)
+    assert "thing 29" in shown(found, verbose=True)
+
+
+def test_the_json_fits_its_schema() -> None:
+    text = comparison.dump(without_walls())
+    jsonschema.validate(json.loads(text), comparison.schema())
+    assert compare.Comparison.model_validate_json(text) == without_walls()
