@@ -49,7 +49,8 @@ def get(progress: Progress) -> Source:
             _import(archive, directory / "linux", package.version)
             archive.unlink()
 
-    return Source(cache.entry("source", key, fill, progress) / "linux", package.version, key)
+    # The number: what is made of the package, and how.
+    return Source(cache.entry("source", f"{key}-2", fill, progress) / "linux", package.version, key)
 
 
 def _import(archive: Path, tree: Path, version: str) -> None:
@@ -69,9 +70,18 @@ def _import(archive: Path, tree: Path, version: str) -> None:
     git(tree, "config", "gc.auto", "0")
     # The kernel's own .gitignore covers files that its archive has.
     git(tree, "add", "--all", "--force")
+    _mend_gitignore(tree)
     message = f"Linux as in Debian's {PACKAGE} {version}"
     git(tree, "commit", "--quiet", f"--message={message}")
     git(tree, "tag", series.BASE)
+
+
+def _mend_gitignore(tree: Path) -> None:
+    """Debian's packaging has git ignore all that is new. A developer's files are."""
+    path = tree / ".gitignore"
+    lines = [line for line in path.read_text().splitlines() if line not in ("/*", "!/debian/")]
+    path.write_text("\n".join(lines) + "\n")
+    git(tree, "add", ".gitignore")
 
 
 def clone(source: Source, into: Path) -> None:

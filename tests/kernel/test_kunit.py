@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""KUnit tests that the series brings, under KASAN and lockdep, and under KCSAN."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import ktap
+import pytest
+from machine import Job, Ran
+
+Boot = Callable[[str, Job], Ran]
+
+CASES = [
+    "user_limit_is_exact",
+    "ancestor_limit_is_exact",
+    "over_limit_is_charged_and_counts",
+    "large_charges_are_exact",
+    "stock_is_kept_and_not_shown",
+    "signals_outlive_users",
+    "more_users_than_slots",
+    "stock_of_others_is_no_use",
+    "an_exact_level_relaxes",
+    "race_at_the_users_limit",
+    "race_at_an_ancestors_limit",
+]
+
+
+@pytest.mark.parametrize("variant", ["lean+debug", "lean+kcsan"])
+def test_charges_pass_their_kunit_tests(boot: Boot, variant: str) -> None:
+    ran = boot(f"partywall+{variant}", Job({}, timeout=300))
+    assert ran.ended, ran.console[-2000:]
+    found = ktap.results(ran.console)
+    assert {case: found.get(case) for case in CASES} == dict.fromkeys(CASES, "pass"), "\n".join(
+        line for line in ran.console.splitlines() if "# " in line
+    )[-3000:]
+    assert ours(ran.alarms()) == []
+
+
+def ours(alarms: list[str]) -> list[str]:
+    """Alarms but for those of KCSAN in code that the series does not touch."""
+    return [
+        line
+        for line in alarms
+        if "KCSAN" not in line or re.search(r"ucounts?|charge|stock|exact|sigqueue|slot", line)
+    ]

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Nothing is left: of namespaces, of queue entries, of what processors kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from machine import Job, Ran
+
+Boot = Callable[[str, Job], Ran]
+
+COUNTS = """\
+sleep 3
+for cache in user_namespace sigqueue kmalloc-256 cred; do
+	[ -e /sys/kernel/slab/$cache ] || continue
+	echo 1 >/sys/kernel/slab/$cache/shrink
+	echo "slab $cache $(cut -d' ' -f1 /sys/kernel/slab/$cache/objects)"
+done
+grep SigQ /proc/1/status
+"""
+
+
+def counts(ran: Ran, task: str) -> dict[str, int]:
+    """Objects in slab caches, and queued signals of root, as `COUNTS` printed them."""
+    output = ran.output(task)
+    found = {name: int(n) for name, n in re.findall(r"slab (\S+) (\d+)", output)}
+    (queued,) = re.findall(r"SigQ:\s+(\d+)/", output)
+    return found | {"SigQ": int(queued)}
+
+
+def test_a_hundred_thousand_namespaces_leave_nothing(boot: Boot) -> None:
+    script = "echo 100000 >/proc/sys/user/max_user_namespaces\nnamespaces {} 16"
+    tasks = {
+        # What is made on first use is made before it is counted.
+        "1-warm": script.format(2000),
+        "2-before": COUNTS,
+        "3-many": script.format(100000),
+        "4-after": COUNTS,
+        "5-few": "echo 40 >/proc/sys/user/max_user_namespaces\nnamespaces 2000 16",
+    }
+    ran = boot("partywall", Job(tasks, ["namespaces"], timeout=900))
+    assert ran.ended, ran.console[-2000:]
+    assert "100000 namespaces, 0 failed" in ran.output("3-many")
+    assert "2000 namespaces, 0 failed" in ran.output("5-few")
+    before, after = counts(ran, "2-before"), counts(ran, "4-after")
+    assert after["SigQ"] == before["SigQ"] == 0
+    # A slab that a processor works on counts as full.
+    for cache in ("user_namespace", "kmalloc-256"):
+        assert after[cache] <= before[cache] + 300, (cache, before, after)
+    assert ran.alarms() == []
+
+
+def test_signals_at_exiting_threads_leave_no_queue_entry(boot: Boot) -> None:
+    tasks = {
+        "1-warm": "exits 5",
+        "2-before": COUNTS,
+        "3-many": "exits 60",
+        "4-after": COUNTS,
+    }
+    ran = boot("partywall", Job(tasks, ["exits"], timeout=300))
+    assert ran.ended, ran.console[-2000:]
+    sent = int(re.findall(r"sent (\d+)", ran.output("3-many"))[0])
+    assert sent > 100_000
+    before, after = counts(ran, "2-before"), counts(ran, "4-after")
+    assert after["SigQ"] == 0
+    assert after["sigqueue"] <= before["sigqueue"] + 200, (before, after)
+    assert ran.alarms() == []
+
+
+def test_the_same_under_kasan_and_lockdep(boot: Boot) -> None:
+    tasks = {"1-exits": "exits 60", "2-namespaces": "namespaces 2000 16"}
+    ran = boot(
+        "partywall+lean+debug", Job(tasks, ["exits", "namespaces"], memory=4096, timeout=600)
+    )
+    assert ran.ended, ran.console[-2000:]
+    assert "2000 namespaces, 0 failed" in ran.output("2-namespaces")
+    assert ran.alarms() == []

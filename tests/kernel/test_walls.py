@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The walls that the series takes down stand on the stock kernel and not on ours."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from checks import PARTYWALL
+
+from partywall.compare import Comparison, WorkloadChange
+
+Compared = Callable[..., Comparison]
+
+
+@pytest.fixture(scope="session")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    """Runs ``partywall compare``; the same arguments twice give the first run's comparison."""
+    known: dict[tuple[str, ...], Comparison] = {}
+
+    def run(*arguments: str) -> Comparison:
+        if arguments not in known:
+            folder: Path = tmp_path_factory.mktemp("results")
+            done = subprocess.run(
+                [PARTYWALL, "compare", *arguments, "--json", "--results", folder],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=3600,
+            )
+            assert done.returncode == 0, done.stderr
+            known[arguments] = Comparison.model_validate(json.loads(done.stdout))
+        return known[arguments]
+
+    return run
+
+
+def moved(change: WorkloadChange, name: str) -> tuple[float, float]:
+    """Transfers per operation on objects whose name holds ``name``, before and after."""
+    hits = [one.transfers for one in change.objects if name in one.object]
+    return sum(hit.before for hit in hits), sum(hit.after for hit in hits)
+
+
+SIGNAL = ("stock", "partywall", "-w", "signal")
+
+
+@pytest.mark.parametrize("shape", [(), ("-n", "1", "-c", "8")])
+def test_a_signal_meets_no_neighbour(compared: Compared, shape: tuple[str, ...]) -> None:
+    (change,) = compared(*SIGNAL, *shape).workloads
+    assert change.walls.before >= 3
+    assert moved(change, "ucounts")[0] == pytest.approx(4, rel=0.3)
+    assert moved(change, "aa_profile")[0] == pytest.approx(2, rel=0.01)
+    assert [one.object for one in change.objects if one.transfers.after] == []
+
+
+@pytest.mark.parametrize("shape", [(), ("-n", "1", "-c", "8")])
+def test_a_signal_takes_nothing_from_the_slab_and_costs_no_more(
+    compared: Compared, shape: tuple[str, ...]
+) -> None:
+    (change,) = compared(*SIGNAL, *shape).workloads
+    assert [(call.calls.before, call.calls.after) for call in change.calls] == [(1, 0), (1, 0)]
+    assert change.instructions.after < change.instructions.before
+
+
+def test_forks_meet_in_no_count_of_a_users_processes(compared: Compared) -> None:
+    (change,) = compared("stock", "partywall", "-w", "fork").workloads
+    before, after = moved(change, "init_ucounts")
+    assert before > 1
+    assert after == 0
+    assert change.instructions.relative is not None
+    assert change.instructions.relative <= 0.01
+
+
+def test_what_is_built_here_behaves_as_debians_own(compared: Compared) -> None:
+    for change in compared("debian", "stock").workloads:
+        assert change.instructions.relative == pytest.approx(0, abs=0.02), change.title
+        for one in change.objects:
+            if max(one.transfers.before, one.transfers.after) >= 0.5:
+                both = (one.transfers.before, one.transfers.after)
+                assert min(both) == pytest.approx(max(both), rel=0.25), (change.title, one.object)
