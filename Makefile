@@ -4,13 +4,18 @@
 
 PARTYWALL = .venv/bin/partywall
 
-.PHONY: setup check test test-unit test-guest test-recorder lint bench doctor clean
+.PHONY: setup check compare test test-unit test-guest test-kernel test-recorder lint bench doctor
+.PHONY: clean
 
 setup:
 	@scripts/setup
 
 check: setup
 	@$(PARTYWALL) check
+
+# Builds both kernels first, which takes half an hour on two cores, once.
+compare: setup
+	@$(PARTYWALL) compare stock partywall
 
 doctor:
 	@scripts/setup --no-kernel
@@ -33,6 +38,10 @@ test-unit: setup-dev
 
 test-guest: setup-dev
 	.venv/bin/pytest tests/guest
+
+# Builds kernels first, two of them with sanitizers: an hour on two cores, once.
+test-kernel: setup-dev
+	.venv/bin/pytest tests/kernel
 
 bench: setup
 	@.venv/bin/python -m bench

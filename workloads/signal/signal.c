@@ -1,29 +1,162 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "harness.h"
+
+#define BURST 4
+#define TAKERS 2
+
+static volatile sig_atomic_t handled;
+static sigset_t calls, replies, all;
+static pid_t leader;
 
 static void handler(int signo)
 {
 	(void)signo;
+	handled++;
 }
 
-static void prepare(const struct run *run)
+static void handle(int signo)
 {
 	struct sigaction action = { .sa_handler = handler };
 
-	(void)run;
-	if (sigaction(SIGUSR1, &action, NULL))
+	if (sigaction(signo, &action, NULL))
 		fail("sigaction");
+}
+
+static void raise_one(void)
+{
+	if (raise(SIGUSR1))
+		fail("raise");
+}
+
+static void burst(void)
+{
+	union sigval value = { 0 };
+	sigset_t before;
+	int n;
+
+	sigprocmask(SIG_BLOCK, &calls, &before);
+	for (n = 0; n < BURST; n++)
+		if (sigqueue(leader, SIGRTMIN, value))
+			fail("sigqueue");
+	sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Waits for a signal; a thread that is woken for one may find it taken. */
+static void await(const sigset_t *set, int signo)
+{
+	siginfo_t info;
+	int got;
+
+	do {
+		got = sigwaitinfo(set, &info);
+	} while (got < 0 && errno == EINTR);
+	if (got != signo)
+		fail("sigwaitinfo");
+}
+
+/* Takes signals to the process, whichever of the takers is chosen, and answers. */
+static void *taker(void *unused)
+{
+	for (;;) {
+		await(&calls, SIGRTMIN);
+		if (syscall(SYS_tgkill, leader, leader, SIGRTMIN + 1))
+			fail("tgkill");
+	}
+	return unused;
+}
+
+static void turn(void)
+{
+	union sigval value = { 0 };
+
+	if (sigqueue(leader, SIGRTMIN, value))
+		fail("sigqueue");
+	await(&replies, SIGRTMIN + 1);
+}
+
+static void child(void)
+{
+	sig_atomic_t before = handled;
+	pid_t pid = fork();
+
+	if (pid < 0)
+		fail("fork");
+	if (!pid)
+		_exit(0);
+	while (handled == before) {
+		sigset_t none;
+
+		sigemptyset(&none);
+		sigsuspend(&none);
+	}
+	if (waitpid(pid, NULL, 0) != pid)
+		fail("waitpid");
+}
+
+static const struct {
+	const char *name;
+	void (*operation)(void);
+} variants[] = {
+	{ "default", raise_one },
+	{ "burst", burst },
+	{ "turns", turn },
+	{ "child", child },
+};
+
+static void (*chosen)(void);
+
+static void prepare(const struct run *run)
+{
+	size_t n;
+
+	leader = getpid();
+	sigemptyset(&calls);
+	sigaddset(&calls, SIGRTMIN);
+	sigemptyset(&replies);
+	sigaddset(&replies, SIGRTMIN + 1);
+	sigfillset(&all);
+	for (n = 0; n < sizeof(variants) / sizeof(*variants); n++)
+		if (!strcmp(run->variant, variants[n].name))
+			chosen = variants[n].operation;
+	if (!chosen)
+		fail("no such variant");
+	handle(SIGUSR1);
+	if (chosen == burst)
+		handle(SIGRTMIN);
+	if (chosen == child) {
+		sigset_t set;
+
+		handle(SIGCHLD);
+		sigemptyset(&set);
+		sigaddset(&set, SIGCHLD);
+		sigprocmask(SIG_BLOCK, &set, NULL);
+	}
+	if (chosen == turn) {
+		pthread_t id;
+
+		/* The takers inherit it. */
+		sigprocmask(SIG_BLOCK, &all, NULL);
+		for (n = 0; n < TAKERS; n++)
+			if (pthread_create(&id, NULL, taker, NULL))
+				fail("pthread_create");
+	}
 }
 
 static void operation(const struct run *run, unsigned long n)
 {
 	(void)run;
 	(void)n;
-	if (raise(SIGUSR1))
-		fail("raise");
+	chosen();
 }
 
 const struct workload workload = { .prepare = prepare, .operation = operation };
