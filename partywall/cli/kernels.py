@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from partywall import qemu, workloads
+from partywall import prove, qemu, workloads
 from partywall.cli.options import FOLDER, commands, kernel_options, progress_on_terminal
 from partywall.errors import UsageProblem
 from partywall.image import build_workload
@@ -76,4 +76,16 @@ def series_refresh(tree: Path) -> int:
     """Write the commits of the tree in DIR back as the series."""
     for name in series.refresh(tree):
         click.echo(name)
+    return 0
+
+
+@series_group.command("prove")
+def series_prove() -> int:
+    """Build and boot the kernel after each patch, and run checkpatch on it.
+
+    A patch that changes a header takes as long as a whole build.
+    """
+    with progress_on_terminal() as progress:
+        for name in prove.prove(progress):
+            click.echo(f"{name}: builds, boots, checkpatch has nothing to say")
     return 0

@@ -15,6 +15,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -327,6 +328,31 @@ def from_series(
     key = _key(config, origin.key, title, series.digest(patches))
     entry = cache.entry("kernel", key, fill, progress)
     return _kernel(entry, f"{title} (linux-source {origin.version})")
+
+
+def stepwise(
+    patches: list[series.Patch], variant: Variant, progress: Progress
+) -> Iterator[tuple[series.Patch, Path, Kernel]]:
+    """The kernel after each patch, built on what the one before left.
+
+    Yields the patch, the tree at it, and the kernel, which is gone with the next.
+    """
+    origin = source.get(progress)
+    over = fragments(variant)
+    config = configuration(debian_config(progress), over)
+    with _alone(progress) as folder, tempfile.TemporaryDirectory(dir=folder) as place:
+        tree = checkout(origin, [], folder)
+        for number, patch in enumerate(patches, start=1):
+            series.apply(tree, patch)
+            into = Path(place) / str(number)
+            into.mkdir()
+            log = folder / "step.log"
+            log.write_bytes(b"")
+            title = f"{number} of {len(patches)}, {patch.name}"
+            _compile(Make(tree, log), config, over, "-step", into, title, progress)
+            yield patch, tree, _kernel(into, title)
+            shutil.rmtree(into)
+        git(tree, "clean", "-fdxq")
 
 
 def from_tree(tree: Path, variant: Variant, progress: Progress) -> Kernel:

@@ -183,14 +183,19 @@ def test_no_listing_is_an_error(folder: Path) -> None:
         series.read(folder)
 
 
-def test_the_hash_changes_with_name_order_and_contents(folder: Path) -> None:
+def test_the_hash_changes_with_order_and_changes_and_not_with_words(folder: Path) -> None:
     write(folder, "a/1.patch\nb/2.patch\n", "a/1.patch", "b/2.patch")
+    diff = "\ndiff --git a/x b/x\n@@ -1 +1 @@\n-a\n+b\n"
+    (folder / "a/1.patch").write_text(f"Subject: one\n---\n{diff}")
+    (folder / "b/2.patch").write_text(f"Subject: two\n---\n{diff.replace('x', 'y')}")
     first = series.read(folder)
     assert series.digest(first) == series.digest(series.read(folder))
     assert series.digest(first) != series.digest(first[::-1])
-    (folder / "a/1.patch").write_text("other")
-    assert series.digest(first) != series.digest(series.read(folder))
     assert series.digest([]) != series.digest(first[:1])
+    (folder / "a/1.patch").write_text(f"Subject: one, in other words\n---\n{diff}")
+    assert series.digest(first) == series.digest(series.read(folder))
+    (folder / "a/1.patch").write_text(f"Subject: one\n---\n{diff.replace('+b', '+c')}")
+    assert series.digest(first) != series.digest(series.read(folder))
 
 
 def test_our_own_series_is_in_order() -> None:
