@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The kernel's own selftests of what the series touches: the same results as stock."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import ktap
+import pytest
+from machine import Job, Ran
+
+from partywall.kernels import source
+from partywall.kernels.git import git
+from partywall.progress import Quiet
+
+Boot = Callable[[str, Job], Ran]
+
+# Those that need a library that is not there, or change the clock, are left out.
+PROGRAMS = """\
+clone3/clone3 clone3/clone3_clear_sighand clone3/clone3_set_tid
+mm/mlock2-tests mqueue/mq_open_tests
+pidfd/pidfd_fdinfo_test pidfd/pidfd_getfd_test pidfd/pidfd_open_test pidfd/pidfd_poll_test
+pidfd/pidfd_test pidfd/pidfd_wait
+prctl/set-process-name ptrace/get_syscall_info ptrace/peeksiginfo
+rlimits/rlimits-per-userns sigaltstack/sas
+timers/nanosleep timers/posix_timers timers/threadtest
+""".split()
+
+
+def _for_mm(folder: Path) -> list[str]:
+    """What tests of memory need besides: a file, and a header newer than the system's."""
+    header = folder / "include" / "uapi" / "linux" / "fs.h"
+    words = ["-D__user=", "-D_LINUX_FS_H", "-include", str(header)]
+    return [*words, str(folder / "tools" / "testing" / "selftests" / "mm" / "vm_util.c")]
+
+
+@pytest.fixture(scope="session")
+def selftests(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The programs, static, by the path they have in the kernel's folder of selftests."""
+    folder: Path = tmp_path_factory.mktemp("selftests")
+    archive = folder / "source.tar"
+    git(
+        source.get(Quiet()).repository,
+        *("archive", f"--output={archive}", "HEAD"),
+        *("tools/testing/selftests", "tools/include", "include/uapi"),
+    )
+    subprocess.run(["tar", "-xf", archive, "-C", folder], check=True)
+    tests = folder / "tools" / "testing" / "selftests"
+    built: dict[str, bytes] = {}
+    for name in PROGRAMS:
+        out = folder / name.replace("/", "-")
+        subprocess.run(
+            [
+                *("gcc", "-O2", "-w", "-static", "-pthread", "-D_GNU_SOURCE="),
+                *("-I", tests, "-I", folder / "tools" / "include"),
+                *("-o", out, tests / f"{name}.c", "-lrt", "-lm"),
+                *(_for_mm(folder) if name.startswith("mm/") else []),
+            ],
+            check=True,
+            capture_output=True,
+        )
+        built[name] = out.read_bytes()
+    return built
+
+
+def outcome(ran: Ran, task: str) -> dict[str, str]:
+    """Result lines of a selftest, and how it ended."""
+    output = re.sub(r"\d+\.\d+|\b\d{3,}\b", "N", ran.output(task))
+    return ktap.results(output) | {"exit status": str(ran.status(task))}
+
+
+def test_selftests_end_as_on_the_stock_kernel(boot: Boot, selftests: dict[str, bytes]) -> None:
+    files = {f"selftests/{name}": data for name, data in selftests.items()}
+    names = {name: name.replace("/", "-") for name in selftests}
+    tasks = {
+        short: f"cd /selftests/{Path(name).parent} && timeout 120 ./{Path(name).name}"
+        for name, short in names.items()
+    }
+    job = Job(tasks, files=files, memory=3072, timeout=900)
+    stock, ours = boot("stock", job), boot("partywall", job)
+    assert stock.ended and ours.ended, ours.console[-2000:]
+    listed = []
+    for name, short in names.items():
+        expected, found = outcome(stock, short), outcome(ours, short)
+        passed = sum(state == "pass" for state in found.values())
+        listed.append(f"{name}: {passed} passed, exit status {found['exit status']}")
+        assert found == expected, (name, ours.output(short)[-2000:])
+    assert ours.alarms() == stock.alarms() == []
+    print("\n".join(listed))
