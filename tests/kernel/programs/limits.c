@@ -304,6 +304,12 @@ int main(int argc, char **argv)
 			return 1;
 		}
 		room = alone;
+		/*
+		 * A namespace's maximum is kept as its creator's limit was,
+		 * in bytes, and compared with pages: so be it.
+		 */
+		if (type->resource == RLIMIT_MEMLOCK && namespaces)
+			limit = room;
 	} else {
 		/* The tasks themselves are charged too. */
 		limit += groups + all;

@@ -162,8 +162,8 @@ static int try_fork(void)
 
 static void processes(void)
 {
-	become(UID);
 	limit(RLIMIT_NPROC, 1);
+	become(UID);
 	check(try_fork() == -1 && errno == EAGAIN, "a process beyond the limit is EAGAIN");
 	limit(RLIMIT_NPROC, 2);
 	check(!try_fork(), "one within is made");
@@ -195,7 +195,8 @@ static void processes_and_exec(void)
 	close(holder[0]);
 	usleep(100000);
 	if (!fork()) {
-		limit(RLIMIT_NPROC, 1);
+		/* The one that becomes the user is not counted yet. */
+		limit(RLIMIT_NPROC, 0);
 		check(!setresuid(UID, UID, UID), "setuid() over the limit succeeds");
 		execv(arguments[0], arguments);
 		check(errno == EAGAIN, "and execve() is EAGAIN then");
