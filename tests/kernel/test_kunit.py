@@ -21,9 +21,11 @@ CASES = [
     "signals_outlive_users",
     "more_users_than_slots",
     "stock_of_others_is_no_use",
+    "deep_namespaces_keep_no_stock",
     "an_exact_level_relaxes",
     "race_at_the_users_limit",
     "race_at_an_ancestors_limit",
+    "race_at_two_levels",
 ]
 
 
