@@ -51,7 +51,7 @@ SIGNAL = ("stock", "partywall", "-w", "signal")
 def test_a_signal_meets_no_neighbour(compared: Compared, shape: tuple[str, ...]) -> None:
     (change,) = compared(*SIGNAL, *shape).workloads
     assert change.walls.before >= 3
-    assert moved(change, "ucounts")[0] == pytest.approx(4, rel=0.3)
+    assert moved(change, "init_ucounts")[0] == pytest.approx(4, rel=0.3)
     assert moved(change, "aa_profile")[0] == pytest.approx(2, rel=0.01)
     assert [one.object for one in change.objects if one.transfers.after] == []
 
