@@ -189,7 +189,7 @@ def test_modules_have_to_be_of_the_images_build(tmp_path: Path, image: Path) -> 
 # What --kernel may say.
 
 
-@pytest.mark.parametrize("name", ["foo", "", "Debian", "6.12", "debian-6.1", ".", "partywall"])
+@pytest.mark.parametrize("name", ["foo", "", "Debian", "6.12", "debian-6.1", ".", "partywalls"])
 def test_an_unknown_kernel_is_refused_with_what_is_known(name: str) -> None:
     with pytest.raises(UsageProblem) as caught:
         asked(name)
