@@ -39,13 +39,13 @@ def file_errors(doing: str, where: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _locked(path: Path, progress: Progress) -> Iterator[None]:
-    """One process at a time makes an entry; the others wait and use it."""
+def locked(path: Path, what: str, progress: Progress) -> Iterator[None]:
+    """One process at a time; the others say that they wait for it to make ``what``."""
     with path.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            with progress.step(f"waiting for another process to make {path.stem}"):
+            with progress.step(f"waiting for another process to make {what}"):
                 fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -66,7 +66,7 @@ def entry(kind: str, key: str, fill: Callable[[Path], None], progress: Progress)
         return place
     with file_errors(f"keeping a {kind}", root()):
         place.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(place.parent / f"{key}.lock", progress):
+        with locked(place.parent / f"{key}.lock", key, progress):
             if (place / _COMPLETE).exists():
                 return place
             _make(place, fill)

@@ -36,7 +36,7 @@ def build_command(name: str | None, tree: Path | None) -> int:
     """Build a kernel for guests, and keep it.
 
     stock is Debian's source of Linux 6.12, partywall the same with the series
-    of series/linux-6.12. A +VARIANT adds configuration, as +kasan.
+    of series/linux-6.12. A +VARIANT adds configuration, as +lean+debug.
     """
     if (name is None) == (tree is None):
         raise UsageProblem(

@@ -28,8 +28,7 @@ from partywall.cli.options import (
     workload_options,
 )
 from partywall.errors import PartywallError, UsageProblem
-from partywall.image import Topology
-from partywall.kernels import Request, resolve
+from partywall.kernels import Kernel, Request, resolve
 from partywall.report import comparison, json_, ktap, terminal
 from partywall.result import Result
 from partywall.walls import THRESHOLD
@@ -149,20 +148,22 @@ def _chosen(
     return [workloads.from_command(list(command), marked=marked, window=ops or 1)]
 
 
-def _measured(
-    what: str, chosen: list[Workload], shape: Topology | None, more: dict[str, Any]
-) -> Result:
-    """The saved result that ``what`` is, or one measured now on the kernel it names."""
+def _ready(what: str) -> Result | Kernel:
+    """The saved result that ``what`` is, or the kernel that it names."""
     if what.endswith(".json"):
         return results.load(Path(what))
     with progress_on_terminal() as progress:
-        kernel = resolve(Request(what), progress)
-        outcome = run.check(
-            run.Wanted(kernel=kernel, workloads=chosen, topology=shape, **more), progress
-        )
+        return resolve(Request(what), progress)
+
+
+def _measured(wanted: run.Wanted, what: str, folder: Path) -> Result:
+    """The result of all that is wanted, saved; the error of the first that failed."""
+    with progress_on_terminal() as progress:
+        outcome = run.check(wanted, progress)
     for title, error in outcome.failures.items():
         raise type(error)(f"{what}: {title}: {error.message}", error.hint)
     assert outcome.result is not None
+    results.save(outcome.result, folder)
     return outcome.result
 
 
@@ -203,17 +204,13 @@ def compare_command(
     shape = shape_of(containers, cpus)
     more: dict[str, Any] = {"timeout": timeout} | ({} if jobs is None else {"jobs": jobs})
     # Both are made ready first: nothing is measured if one can't be.
-    for what in (before, after):
-        if what.endswith(".json"):
-            results.load(Path(what))
-        else:
-            with progress_on_terminal() as progress:
-                resolve(Request(what), progress)
-    found = []
-    for what in (before, after):
-        found.append(_measured(what, chosen, shape, more))
-        if not what.endswith(".json"):
-            results.save(found[-1], folder)
+    found: list[Result] = []
+    for what, ready in [(what, _ready(what)) for what in (before, after)]:
+        if isinstance(ready, Result):
+            found.append(ready)
+            continue
+        wanted = run.Wanted(kernel=ready, workloads=chosen, topology=shape, **more)
+        found.append(_measured(wanted, what, folder))
     compared = compare.compare(*found)
     if as_json:
         click.echo(comparison.dump(compared), nl=False)

@@ -8,7 +8,6 @@ The configuration is that of Debian's cloud kernel, with the fragments of
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import re
@@ -65,7 +64,7 @@ class Variant:
 
     @property
     def suffix(self) -> str:
-        """For names: ``+kasan``."""
+        """For names: ``+lean+debug``."""
         return "".join(f"+{name}" for name in self.fragments)
 
 
@@ -136,12 +135,7 @@ def _alone(progress: Progress) -> Iterator[Path]:
     folder = cache.root() / "build"
     with cache.file_errors("building a kernel", folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                with progress.step("waiting for another build"):
-                    fcntl.flock(lock, fcntl.LOCK_EX)
+        with cache.locked(folder / "lock", "its kernel", progress):
             yield folder
 
 
@@ -201,18 +195,6 @@ class Make:
             raise EnvironmentProblem(
                 f"building in {self.tree} failed: {why}", f"the whole log is {self.log}"
             )
-
-    def ask(self, target: str) -> str:
-        """The last line that a silent ``make target`` prints."""
-        done = subprocess.run(
-            [*self._words, "-s", target],
-            cwd=self.tree,
-            env=_environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return (done.stdout.strip().splitlines() or [""])[-1]
 
     def lines(self) -> int:
         """Lines in the log so far."""
@@ -374,8 +356,7 @@ def from_tree(tree: Path, variant: Variant, progress: Progress) -> Kernel:
     output = cache.root() / "tree" / place
     with cache.file_errors("building a kernel", output):
         (output / "obj").mkdir(parents=True, exist_ok=True)
-        with (output / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with cache.locked(output / "lock", title, progress):
             log = output / "build.log"
             log.write_bytes(b"")
             new = output / "new"

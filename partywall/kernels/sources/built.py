@@ -2,12 +2,11 @@
 """Kernels that are built here: ``stock``, ``partywall``, or a tree of yours.
 
 ``stock`` is Debian's source as it is, ``partywall`` the same with our series.
-``+kasan`` and the like behind the name add fragments of configuration.
+``+debug`` and the like behind the name add fragments of configuration.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from partywall.errors import UsageProblem
@@ -24,7 +23,7 @@ _NAMES = ("stock", "partywall")
 
 def understands(request: Request) -> bool:
     """``stock`` or ``partywall``, or a folder given as a tree."""
-    return request.tree is not None or re.split(r"\+", request.kernel)[0] in _NAMES
+    return request.tree is not None or request.kernel.partition("+")[0] in _NAMES
 
 
 def get(request: Request, progress: Progress) -> Kernel:
