@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Literal
 
 from partywall import image
 from partywall.errors import EnvironmentProblem
@@ -25,6 +26,11 @@ from partywall.image import Topology
 from partywall.qemu import Qemu
 
 CPU_MODEL = "max,-rdrand,-rdseed"
+
+Accel = Literal["icount", "threads", "kvm"]
+"""How a guest runs: all vCPUs in turn and counted, which alone can be recorded;
+emulated on as many host threads as vCPUs; or on the processor itself."""
+
 ICOUNT_SHIFT = 1
 MAX_CPUS = 240
 VISIT_DISTANCE = 8
@@ -46,7 +52,11 @@ def command_line(release: str) -> str:
 
 @dataclass(frozen=True)
 class Settings:
-    """What to boot and how. ``timeout`` in seconds, for boot and window each."""
+    """What to boot and how.
+
+    ``timeout`` in seconds, for boot and window each; ``memory`` in MiB, by the
+    number of vCPUs if None.
+    """
 
     qemu: Qemu
     kernel_image: Path
@@ -59,7 +69,8 @@ class Settings:
     visit_distance: int = VISIT_DISTANCE
     memory_limit: int = 6144
     command_line: str = COMMAND_LINE
-    accel: str = "tcg"
+    accel: Accel = "icount"
+    memory: int | None = None
 
 
 def expected_seconds(topology: Topology) -> float:
@@ -155,15 +166,18 @@ class Guest:
         """The QEMU command line."""
         s = self.settings
         cpus = s.topology.total
-        if s.accel == "tcg":
-            accel = ["-accel", "tcg,thread=single"]
-            accel += ["-icount", f"shift={ICOUNT_SHIFT},sleep=off,align=off", "-cpu", CPU_MODEL]
-        else:
-            accel = ["-accel", s.accel, "-cpu", "host"]
+        accel: dict[Accel, list[str]] = {
+            "icount": [
+                *("-accel", "tcg,thread=single", "-cpu", CPU_MODEL),
+                *("-icount", f"shift={ICOUNT_SHIFT},sleep=off,align=off"),
+            ],
+            "threads": ["-accel", "tcg,thread=multi", "-cpu", "max"],
+            "kvm": ["-accel", "kvm", "-cpu", "host"],
+        }
         words = [
             *("setpriv", "--pdeathsig", "KILL", str(s.qemu.program)),
-            *accel,
-            *("-smp", str(cpus), "-m", str(768 + 32 * cpus)),
+            *accel[s.accel],
+            *("-smp", str(cpus), "-m", str(s.memory or 768 + 32 * cpus)),
             *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
             *("-seed", "1", "-rtc", "base=2026-01-01T00:00:00,clock=vm"),
             *("-kernel", str(s.kernel_image), "-initrd", str(self.directory / "initramfs")),
@@ -221,6 +235,15 @@ class Guest:
     def wait_for(self, word: str) -> None:
         """Waits until the guest says ``PARTYWALL word``."""
         self._until(lambda: self.said(word) is not None)
+
+    def wait_for_end(self) -> bool:
+        """Waits until the guest ends by itself; False if it took more than ``timeout``."""
+        assert self._process is not None
+        try:
+            self._process.wait(self.settings.timeout)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def _until(self, condition: Callable[[], bool]) -> None:
         assert self._process is not None

@@ -45,7 +45,8 @@ class Topology:
         return self.containers * self.cpus
 
 
-def _tool(name: str) -> Path:
+def tool(name: str) -> Path:
+    """A program of the system, wherever root's or a user's path has it."""
     path = shutil.which(name, path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     if path is None:
         raise EnvironmentProblem(f"{name} is not installed", "run make setup")
@@ -97,7 +98,7 @@ def build_workload(source: Path | None, progress: Progress) -> Path:
 
 def apparmor_policy() -> bytes:
     """Our profile, compiled for loading; the guest's kernel takes it as it is."""
-    command = [str(_tool("apparmor_parser")), "-Q", "-K", "-S", "-I", "/etc/apparmor.d"]
+    command = [str(tool("apparmor_parser")), "-Q", "-K", "-S", "-I", "/etc/apparmor.d"]
     command += ["--base", "/etc/apparmor.d", str(GUEST_FILES / "apparmor.profile")]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode or not done.stdout:
@@ -128,13 +129,13 @@ def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
     for path in ("bin", "sbin", "dev", "proc", "sys", "etc", "lib", "lib64", "usr", "job"):
         archive.directory(path)
     archive.file("init", (GUEST_FILES / "init").read_bytes(), 0o755)
-    archive.file("bin/busybox", _tool("busybox").read_bytes(), 0o755)
+    archive.file("bin/busybox", tool("busybox").read_bytes(), 0o755)
     archive.symlink("bin/sh", "busybox")
-    _add_program(archive, _tool("crun"), "bin/crun")
-    _add_program(archive, _tool("mke2fs"), "sbin/mke2fs")
+    _add_program(archive, tool("crun"), "bin/crun")
+    _add_program(archive, tool("mke2fs"), "sbin/mke2fs")
     for name in ("seed", "spin"):
-        tool = compile_static([GUEST_FILES / f"{name}.c"], GUEST_FILES, progress)
-        archive.file(f"sbin/{name}", tool.read_bytes(), 0o755)
+        program = compile_static([GUEST_FILES / f"{name}.c"], GUEST_FILES, progress)
+        archive.file(f"sbin/{name}", program.read_bytes(), 0o755)
     wanted = module_closure(kernel, [*MODULES, *workload.modules], OPTIONAL_MODULES)
     for order, module in enumerate(wanted, start=10):
         archive.file(f"modules/{order}-{module.name}.ko", module.data)
@@ -207,7 +208,7 @@ def tool_versions() -> dict[str, str]:
         ("mke2fs", "-V"),
     ):
         done = subprocess.run(
-            [str(_tool(name)), option], capture_output=True, text=True, check=False
+            [str(tool(name)), option], capture_output=True, text=True, check=False
         )
         said = re.search(r"\d+(\.\d+)+", done.stdout + done.stderr)
         found[name] = said[0] if said else "unknown"
