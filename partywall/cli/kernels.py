@@ -81,11 +81,11 @@ def series_refresh(tree: Path) -> int:
 
 @series_group.command("prove")
 def series_prove() -> int:
-    """Build and boot the kernel after each patch, and run checkpatch on it.
+    """Build and boot the kernel after each patch; run checkpatch and sparse on it.
 
     A patch that changes a header takes as long as a whole build.
     """
     with progress_on_terminal() as progress:
         for name in prove.prove(progress):
-            click.echo(f"{name}: builds, boots, checkpatch has nothing to say")
+            click.echo(f"{name}: builds, boots, checkpatch and sparse have nothing to say")
     return 0

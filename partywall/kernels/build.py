@@ -314,10 +314,10 @@ def from_series(
 
 def stepwise(
     patches: list[series.Patch], variant: Variant, progress: Progress
-) -> Iterator[tuple[series.Patch, Path, Kernel]]:
+) -> Iterator[tuple[series.Patch, Make, Kernel]]:
     """The kernel after each patch, built on what the one before left.
 
-    Yields the patch, the tree at it, and the kernel, which is gone with the next.
+    Yields the patch, ``make`` in the tree at it, and the kernel, which is gone with the next.
     """
     origin = source.get(progress)
     over = fragments(variant)
@@ -331,8 +331,9 @@ def stepwise(
             log = folder / "step.log"
             log.write_bytes(b"")
             title = f"{number} of {len(patches)}, {patch.name}"
-            _compile(Make(tree, log), config, over, "-step", into, title, progress)
-            yield patch, tree, _kernel(into, title)
+            make = Make(tree, log)
+            _compile(make, config, over, "-step", into, title, progress)
+            yield patch, make, _kernel(into, title)
             shutil.rmtree(into)
         git(tree, "clean", "-fdxq")
 
