@@ -16,11 +16,11 @@ from typing import NoReturn
 
 import click
 
-from partywall.cli import kernels, machine, measure
+from partywall.cli import kernels, machine, measure, predict
 from partywall.cli.options import INTERRUPTED, commands, say
 from partywall.errors import EnvironmentProblem, PartywallError, UsageProblem
 
-__all__ = ["commands", "kernels", "machine", "main", "measure"]
+__all__ = ["commands", "kernels", "machine", "main", "measure", "predict"]
 
 
 class _Interrupted(BaseException):

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Commands that say what walls cost on a large machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from partywall import outlook, profiles, results
+from partywall.cli.options import FILE, FOLDER, commands
+from partywall.errors import UsageProblem
+from partywall.report import outlook as view
+from partywall.scaling import COUNTS
+
+MOST = 4096
+
+
+def parse_counts(text: str) -> list[int]:
+    """Numbers of containers, ``1,8,64``, in order and each once. UsageProblem if it is no list."""
+    try:
+        found = sorted({int(word) for word in text.split(",")})
+    except ValueError:
+        found = []
+    if not found or found[0] < 1 or found[-1] > MOST:
+        raise UsageProblem(
+            f"'{text}' is no list of numbers of containers", f"as 1,8,64; 1 to {MOST} each"
+        )
+    return found
+
+
+profile_option = click.option(
+    "--profile",
+    "profile_name",
+    default=profiles.DEFAULT,
+    show_default=True,
+    metavar="NAME|FILE.toml",
+    help="Machine to predict for; partywall model lists them.",
+)
+
+
+@commands.command("predict")
+@click.argument("file", type=FILE, required=False)
+@click.argument("after", type=FILE, required=False)
+@profile_option
+@click.option(
+    "--containers",
+    "-n",
+    "counts",
+    default=",".join(map(str, COUNTS)),
+    show_default=True,
+    help="Numbers of containers.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the predictions as JSON.")
+@click.option("--results", "folder", type=FOLDER, default=results.FOLDER, show_default=True)
+def predict_command(
+    file: Path | None,
+    after: Path | None,
+    profile_name: str,
+    counts: str,
+    as_json: bool,
+    folder: Path,
+) -> int:
+    """Say what the walls of a saved result cost on a large machine.
+
+    FILE is a saved result, the newest one if none is named; with AFTER, another
+    one, both side by side.
+    """
+    profile = profiles.load(profile_name)
+    chosen = parse_counts(counts)
+    before = results.load(file or results.newest(folder))
+    found = outlook.outlook(before, results.load(after) if after else None, profile, chosen)
+    if as_json:
+        click.echo(view.dump(found), nl=False)
+    else:
+        view.render(found, Console())
+    return 0
+
+
+@commands.command("model")
+@click.option("--profile", "profile_name", metavar="NAME|FILE.toml", help="Only this machine.")
+def model_command(profile_name: str | None) -> int:
+    """Lay the model beside what others measured and published, machine by machine."""
+    chosen = [profile_name] if profile_name else profiles.names()
+    found = [profiles.load(name) for name in chosen]
+    checks = [(profile, outlook.signals(profile)) for profile in found]
+    view.render_checks(checks, outlook.overlay_stalls(), Console())
+    return 0

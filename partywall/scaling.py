@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""From transfers and instructions per operation to throughput at N containers.
+
+A closed queueing network: each container is a customer that computes for its
+instructions' time, alone, and then visits each cache line that is a wall, which
+serves one at a time for as long as a transfer takes. Its throughput is that of
+exact mean value analysis (Reiser and Lavenberg, Journal of the ACM 27(2), 1980).
+docs/model.md says what is assumed and what that leaves out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from partywall.profiles import Profile
+from partywall.result import Line, Model, Topology, WorkloadResult
+
+COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+LATENCY_SPREAD = 0.2
+"""The quickest and slowest pair of cores beside the median that was published."""
+
+_LOCKS = re.compile(
+    r"_raw_(?:spin|read|write)_(?:try)?lock|queued_spin_lock|osq_lock|rwsem_|"
+    r"(?:__)?mutex_(?:try)?lock|(?:__)?down_(?:read|write)"
+)
+
+Placement = Literal["spread", "packed"]
+
+
+class Range(Model):
+    """A figure with what it may at least and at most be."""
+
+    low: float
+    usual: float
+    high: float
+
+
+class Point(Model):
+    """What is expected of N containers."""
+
+    containers: int
+    throughput: Range = Field(description="Operations per second of each container.")
+    relative: Range = Field(description="That, as a share of what one alone would do.")
+    stalled: Range = Field(description="Share of its time that each waits for lines, 0..1.")
+
+
+class Station(Model):
+    """A line that containers queue for."""
+
+    object: str
+    line: int = Field(description="Offset of the line in the object.")
+    transfers: float = Field(description="Per op.")
+
+
+class Prediction(Model):
+    """Throughput of one workload on one kernel and machine, by number of containers.
+
+    With one container of several CPUs it is the CPUs that are counted.
+    """
+
+    workload: str
+    topology: Topology
+    profile: str
+    cores: int
+    of: Literal["containers", "CPUs"]
+    points: list[Point]
+    stations: list[Station] = Field(description="Most transfers first.")
+    handed_over: float = Field(description="Transfers per op of lines that nobody queues for.")
+    unknown: list[str] = Field(description="What bounds throughput and is not in the figures.")
+
+
+def neighbours(profile: Profile, count: int, placement: Placement) -> list[float]:
+    """Probabilities that another of ``count`` cores in use is at each level, nearest first.
+
+    Spread: as many in each part of the machine. Packed: one part filled after
+    the other. ``count`` beyond the machine's cores is taken as all of them.
+    """
+    count = min(count, profile.cores)
+    if count < 2:
+        return [1.0] + [0.0] * (len(profile.levels) - 1)
+    within = []
+    for level in profile.levels:
+        if placement == "packed":
+            full, rest = divmod(count, level.cores)
+            pairs = full * level.cores * (level.cores - 1) + rest * (rest - 1)
+            within.append(pairs / (count * (count - 1)))
+        else:
+            in_each = count * level.cores / profile.cores
+            within.append(max(0.0, in_each - 1) / (count - 1))
+    return [float(p) for p in np.diff([0.0, *within])]
+
+
+def transfer_ns(profile: Profile, count: int, placement: Placement) -> float:
+    """Mean time to fetch a line from another of ``count`` cores, each as likely, in ns."""
+    chances = neighbours(profile, count, placement)
+    return sum(p * level.transfer_ns for p, level in zip(chances, profile.levels, strict=True))
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Mean values of a closed network."""
+
+    throughput: float
+    """Operations per ns of all customers together."""
+    residence: float
+    """ns per operation in queue and service at all stations."""
+
+
+def solve(demands: Sequence[float], think: float, customers: int) -> Solution:
+    """Exact mean value analysis of a closed network with one class of customers.
+
+    ``demands``: ns per operation that each station serves; ``think``: ns per
+    operation that a customer spends elsewhere, where nobody waits. Stations
+    serve in order of arrival, times are exponential.
+    """
+    demand = np.asarray(demands, dtype=float)
+    queue = np.zeros_like(demand)
+    throughput = residence = 0.0
+    for present in range(1, customers + 1):
+        at_each = demand * (1 + queue)
+        residence = float(at_each.sum())
+        throughput = present / (think + residence)
+        queue = throughput * at_each
+    return Solution(throughput, residence)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What an operation does: instructions, and transfers per line that is queued for."""
+
+    instructions: float
+    transfers: tuple[float, ...]
+    alone: float = 0.0
+    """Transfers per op on lines that nobody queues for."""
+
+
+def throughput(
+    work: Work, count: int, cores: int, instruction: float, transfer: float
+) -> tuple[float, float]:
+    """Operations per ns of each of ``count`` containers, and the share of time it waits.
+
+    ``instruction`` and ``transfer`` in ns. Containers beyond the ``cores`` share them.
+    """
+    running = min(count, cores)
+    # In no particular order, one visit in ``running`` follows its own container's last:
+    # the line is still there.
+    moved = transfer * (1 - 1 / running)
+    think = work.instructions * instruction + work.alone * moved
+    found = solve([transfers * moved for transfers in work.transfers], think, running)
+    waiting = found.residence + work.alone * moved
+    return found.throughput / count, waiting / (found.residence + think)
+
+
+def _range(values: Sequence[float]) -> Range:
+    """Of three, the first being the usual one."""
+    return Range(low=min(values), usual=values[0], high=max(values))
+
+
+def predict_work(work: Work, profile: Profile, counts: Sequence[int] = COUNTS) -> list[Point]:
+    """What is expected of ``work`` on a machine, by number of containers."""
+    least, usual, most = profile.instruction_ns
+    points = []
+    for count in counts:
+        spread = transfer_ns(profile, count, "spread")
+        slow = max(spread, transfer_ns(profile, count, "packed")) * (1 + LATENCY_SPREAD)
+        fast = min(spread, transfer_ns(profile, count, "packed")) * (1 - LATENCY_SPREAD)
+        speeds, shares, stalls = [], [], []
+        # The pairs that are furthest apart, in speed and in how much of it is lost.
+        for instruction, transfer in (
+            (usual, spread),
+            (least, fast),
+            (most, slow),
+            (least, slow),
+            (most, fast),
+        ):
+            speed, stalled = throughput(work, count, profile.cores, instruction, transfer)
+            speeds.append(speed * 1e9)
+            # Rounded: what one alone does is all of it.
+            shares.append(round(speed * work.instructions * instruction, 9))
+            stalls.append(stalled)
+        points.append(
+            Point(
+                containers=count,
+                throughput=_range(speeds),
+                relative=_range(shares),
+                stalled=_range(stalls),
+            )
+        )
+    return points
+
+
+def _is_lock(line: Line) -> bool:
+    return any(_LOCKS.match(site.function) for site in line.code)
+
+
+def work_of(result: WorkloadResult) -> Work:
+    """The operation of a measured workload, as the model sees it."""
+    per_op = result.instructions
+    transfers = tuple(wall.transfers for wall in result.walls)
+    every = result.between if result.scope == "between" else result.within
+    return Work(
+        instructions=per_op.kernel + per_op.user,
+        transfers=transfers,
+        alone=max(0.0, every - sum(transfers)),
+    )
+
+
+def predict(result: WorkloadResult, profile: Profile, counts: Sequence[int] = COUNTS) -> Prediction:
+    """What is expected of a measured workload on a machine."""
+    work = work_of(result)
+    walls = sorted(result.walls, key=lambda wall: -wall.transfers)
+    locks = dict.fromkeys(wall.object.name for wall in walls if _is_lock(wall))
+    unknown = [f"how long {name} is held" for name in locks]
+    if result.topology.containers > 1 and result.inside:
+        unknown.append(f"{len(result.inside)} lines that CPUs of one container share")
+    return Prediction(
+        workload=result.title,
+        topology=result.topology,
+        profile=profile.name,
+        cores=profile.cores,
+        of="containers" if result.scope == "between" else "CPUs",
+        points=predict_work(work, profile, counts),
+        stations=[
+            Station(object=wall.object.name, line=wall.object.line, transfers=wall.transfers)
+            for wall in walls
+        ],
+        handed_over=work.alone,
+        unknown=unknown,
+    )
