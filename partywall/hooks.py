@@ -35,7 +35,24 @@ _ROLES: tuple[tuple[str, str], ...] = (
         r"|xas_\w+|__?xa_\w+|radix_tree_\w+|(__)?mem(cpy|set|move|cmp)(_orig|_erms)?"
         r"|str(cmp|ncmp|len|lcpy|scpy)|clear_page_\w+|copy_page\w*|find_next_\w+|__bitmap_\w+",
     ),
+    (
+        "lock",
+        r"_raw_(spin|write)_(try)?lock\w*|mutex_(try)?lock\w*|down_write(_killable|_trylock)?",
+    ),
+    (
+        "lock_shared",
+        r"_raw_read_(try)?lock\w*|down_read(_killable|_interruptible|_trylock)?",
+    ),
+    (
+        "spin",
+        r"(native_|__pv_)?queued_(spin|read|write)_lock_slowpath|osq_lock|__mutex_lock\w*"
+        r"|(mutex|rwsem)_spin_on_owner|rwsem_optimistic_spin\w*|rwsem_down_(read|write)_slowpath",
+    ),
+    ("wait", r"synchronize_s?rcu(_expedited)?|s?rcu_barrier"),
 )
+
+# Waiting for readers of RCU takes as long as those take, on all CPUs.
+_WAITS = ("synchronize_rcu", "synchronize_rcu_expedited", "synchronize_srcu", "rcu_barrier")
 
 
 @dataclass(frozen=True)
@@ -44,7 +61,9 @@ class Hooks:
 
     text: str
     counted: tuple[str, ...]
+    """Functions whose calls are counted; ``waits`` has the numbers behind them."""
     charged: tuple[str, ...]
+    waits: tuple[str, ...]
 
 
 def _existing(symbols: Symbols, names: Iterable[str]) -> list[str]:
@@ -98,6 +117,7 @@ def build(vmlinux: Path, workload: Workload, *, stack_size: int = 0x4000) -> Hoo
     counted = _existing(symbols, workload.count)
     for number, name in enumerate(charged):
         lines += _lines("charge", symbols, name, number)
-    for number, name in enumerate(counted):
+    waits = _existing(symbols, _WAITS)
+    for number, name in enumerate([*counted, *waits]):
         lines += _lines("count", symbols, name, number)
-    return Hooks("\n".join(lines) + "\n", tuple(counted), tuple(charged))
+    return Hooks("\n".join(lines) + "\n", tuple(counted), tuple(charged), tuple(waits))

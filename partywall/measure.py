@@ -197,6 +197,7 @@ class _Analysis:
         sum_total = float(total.sum())
         over = (moved > plan.threshold) & ~shared
         background, background_total = self._background()
+        calls = self._calls()
         return result.WorkloadResult(
             workload=plan.workload.name,
             variant=plan.workload.variant,
@@ -210,13 +211,7 @@ class _Analysis:
             threshold=plan.threshold,
             instructions=self._instructions(),
             accesses=sum(p.foreground_accesses for p in self._recorded.parties) / operations,
-            calls=[
-                result.CallCount(
-                    function=name,
-                    per_op=sum(p.calls[number] for p in self._recorded.parties) / operations,
-                )
-                for number, name in enumerate(self._watched.counted)
-            ],
+            calls=calls[: len(self._watched.counted)],
             between=float(between.sum()),
             within=float(within.sum()),
             named=named / sum_total if sum_total else 1.0,
@@ -224,14 +219,53 @@ class _Analysis:
             scope=self._scope,
             inside=inside,
             passing=self._passing(moved, over, objects),
+            locks=self._locks(found),
+            waits=[call for call in calls[len(self._watched.counted) :] if call.per_op],
             background=background,
             background_transfers=background_total,
         )
+
+    def _calls(self) -> list[result.CallCount]:
+        """Calls of the functions that the workload counts, and then of those that wait for RCU."""
+        return [
+            result.CallCount(
+                function=name,
+                per_op=sum(p.calls[number] for p in self._recorded.parties) / self._operations,
+            )
+            for number, name in enumerate([*self._watched.counted, *self._watched.waits])
+        ]
+
+    def _locks(self, found: list[result.Line]) -> list[result.Lock]:
+        """Locks in the walls, those that most instructions run under first."""
+        lines = {int(line.address, 16): line for line in found}
+        locks = []
+        for lock in self._recorded.locks:
+            address = int(lock["address"])
+            line = lines.get(address & -LINE_SIZE)
+            if line is None:
+                continue
+            offset = address % LINE_SIZE
+            within = [f for f in line.fields if f.offset <= offset < f.offset + f.size]
+            rates = {
+                name: float(lock[name]) / self._operations
+                for name in ("exclusive", "shared", "own", "slept", "waited")
+            }
+            locks.append(
+                result.Lock(
+                    address=f"{address:#x}",
+                    object=line.object.name,
+                    field=within[0].path if within else "",
+                    instructions=float(lock["all"]) / self._operations,
+                    **rates,
+                )
+            )
+        return sorted(locks, key=lambda lock: (-lock.instructions, lock.address))
 
     def _instructions(self) -> result.Instructions:
         parties, operations = self._recorded.parties, self._operations
         return result.Instructions(
             kernel=sum(p.kernel_instructions for p in parties) / operations,
+            spinning=sum(p.spinning_instructions for p in parties) / operations,
             user=sum(p.user_instructions for p in parties) / operations,
             background=sum(p.background_instructions for p in parties) / operations,
         )

@@ -11,13 +11,13 @@ from pydantic import ConfigDict, Field
 from partywall import published
 from partywall.profiles import Profile
 from partywall.result import KernelId, Model, Result
-from partywall.scaling import COUNTS, Prediction, Work, predict, predict_work, solve
+from partywall.scaling import COUNTS, Prediction, Queue, Work, predict, predict_work, solve
 
 SCHEMA: Final = "partywall.predict/1"
 
 # What Debian's kernel does for a signal where no AppArmor confines it, as in the post:
 # two lines of init_ucounts, 2.00 transfers each, and as many instructions.
-SIGNAL: Final = Work(instructions=5826, transfers=(2.0, 2.0))
+SIGNAL: Final = Work(instructions=5826, queues=(Queue(2.0), Queue(2.0)))
 
 
 class Pair(Model):

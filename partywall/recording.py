@@ -15,7 +15,7 @@ import numpy.typing as npt
 from partywall.errors import EnvironmentProblem
 
 MAGIC = b"PWALLREC"
-VERSION = 1
+VERSION = 2
 LINE_SHIFT = 6
 LINE_SIZE = 64
 
@@ -29,6 +29,17 @@ ACCESS = np.dtype(
         ("flags", "u1"),
         ("reads", "<u4"),
         ("writes", "<u4"),
+    ]
+)
+LOCK = np.dtype(
+    [
+        ("address", "<u8"),
+        ("exclusive", "<u8"),
+        ("shared", "<u8"),
+        ("own", "<u8"),
+        ("all", "<u8"),
+        ("slept", "<u8"),
+        ("waited", "<u8"),
     ]
 )
 ATOMIC = 1
@@ -60,6 +71,7 @@ class Party:
     thread: int
     windows: int
     kernel_instructions: int
+    spinning_instructions: int
     user_instructions: int
     background_instructions: int
     foreground_accesses: int
@@ -76,12 +88,16 @@ class Recording:
 
     ``sites``, shape (n, 2): addresses of an instruction and of the call that led
     into its function, 0 unless that is a leaf (`partywall.hooks`). ``stacks``:
-    base of the stack of thread n, for contexts TASK + n.
+    base of the stack of thread n, for contexts TASK + n. ``locks`` (dtype LOCK):
+    by address of the lock's word, how often it was held for one alone and shared;
+    of the former, instructions meanwhile (own: while nothing was taken after it)
+    and how often the holder was switched away from or waited for RCU.
     """
 
     visit_distance: int
     sites: Array
     stacks: Array
+    locks: Array
     parties: tuple[Party, ...]
 
 
@@ -119,6 +135,7 @@ def parse(data: bytes) -> Recording:
             f"the recording is of version {version}, this program reads {VERSION}",
             "run make setup, which builds the recorder anew",
         )
+    (locks,) = reader.numbers("I")
     if len(data) < reader.at + 12:
         raise RecordingError("the recording is truncated", "run the check again")
     length, checksum = struct.unpack("<QI", data[-12:])
@@ -128,19 +145,20 @@ def parse(data: bytes) -> Recording:
         )
     body = _Reader(data[:-12])
     body.at = reader.at
-    if 68 * parties > len(data):
+    if 76 * parties > len(data):
         raise RecordingError("the recording is damaged: it claims more parties than it holds")
     site_array = body.array("<u8", 2 * sites).reshape(-1, 2)
     stack_array = body.array("<u8", stacks)
+    lock_array = body.array(LOCK, locks)
     read = tuple(_party(body, counts, sites) for _ in range(parties))
     if body.at != len(body.data):
         raise RecordingError("the recording has bytes that belong to nothing")
-    return Recording(distance, site_array, stack_array, read)
+    return Recording(distance, site_array, stack_array, lock_array, read)
 
 
 def _party(body: _Reader, counts: int, sites: int) -> Party:
     cpu, windows, lines, accesses, still = body.numbers("5I")
-    thread, kernel, user, background = body.numbers("4Q")
+    thread, kernel, spinning, user, background = body.numbers("5Q")
     foreground_accesses, background_accesses = body.numbers("2Q")
     calls = body.numbers(f"{counts}Q")
     line_array = body.array(LINE, lines)
@@ -152,6 +170,7 @@ def _party(body: _Reader, counts: int, sites: int) -> Party:
         thread=thread,
         windows=windows,
         kernel_instructions=kernel,
+        spinning_instructions=spinning,
         user_instructions=user,
         background_instructions=background,
         foreground_accesses=foreground_accesses,

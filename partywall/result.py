@@ -64,7 +64,13 @@ class Topology(Model):
 class Instructions(Model):
     """Instructions retired per operation, by where they ran."""
 
-    kernel: float = Field(description="System calls, exceptions and charged kernel threads.")
+    kernel: float = Field(
+        description="System calls, exceptions and charged kernel threads, spinning apart."
+    )
+    spinning: float = Field(
+        default=0.0,
+        description="In wait for a lock: how long is chance where one CPU runs at once.",
+    )
     user: float
     background: float = Field(description="Interrupts, softirqs, kernel threads.")
 
@@ -153,6 +159,24 @@ class Line(Model):
     readers: list[int] = Field(description="Containers that only read it.")
 
 
+class Lock(Model):
+    """A lock whose line is a wall. Rates are per operation.
+
+    Only what it is held for exclusively keeps others out; the word is that of a
+    spinlock, a mutex, a rwsem or a rwlock.
+    """
+
+    address: str = Field(description="Of the lock's word.")
+    object: str = Field(description="Name of the wall's object.")
+    field: str = Field(description="Field path of the lock in it, if known.")
+    exclusive: float = Field(description="Times held exclusively.")
+    shared: float = Field(description="Times held shared with others.")
+    instructions: float = Field(description="Run while it was held exclusively, spinning apart.")
+    own: float = Field(description="Of these, those run while no other lock was taken after it.")
+    slept: float = Field(description="Exclusive times in which the holder was switched away from.")
+    waited: float = Field(description="Exclusive times in which the holder waited for RCU.")
+
+
 class Passing(Model):
     """Memory that is handed from container to container, by what it holds.
 
@@ -194,6 +218,12 @@ class WorkloadResult(Model):
     )
     passing: list[Passing] = Field(
         default_factory=list, description="Lines over the threshold that moved only now and then."
+    )
+    locks: list[Lock] = Field(
+        default_factory=list, description="Locks in walls, most instructions under them first."
+    )
+    waits: list[CallCount] = Field(
+        default_factory=list, description="Waits for RCU, by function, if there are any."
     )
     background: list[Line] = Field(
         description="Lines over the threshold because of ticks, RCU, scheduler."

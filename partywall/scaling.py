@@ -3,9 +3,10 @@
 
 A closed queueing network: each container is a customer that computes for its
 instructions' time, alone, and then visits each cache line that is a wall, which
-serves one at a time for as long as a transfer takes. Its throughput is that of
-exact mean value analysis (Reiser and Lavenberg, Journal of the ACM 27(2), 1980).
-docs/model.md says what is assumed and what that leaves out.
+serves one at a time for as long as a transfer takes; a lock serves for as long as
+it is held as well. Its throughput is that of exact mean value analysis (Reiser and
+Lavenberg, Journal of the ACM 27(2), 1980), and no more than the lock that is held
+longest lets through (Amdahl). docs/model.md says what is assumed and what that leaves out.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from pydantic import Field
 
 from partywall.profiles import Profile
+from partywall.recording import LINE_SIZE
 from partywall.result import Line, Model, Topology, WorkloadResult
 
 COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -57,6 +59,8 @@ class Station(Model):
     object: str
     line: int = Field(description="Offset of the line in the object.")
     transfers: float = Field(description="Per op.")
+    own: float = Field(description="Instructions per op under its locks and no later one.")
+    held: float = Field(description="Instructions per op while its locks are held.")
 
 
 class Prediction(Model):
@@ -132,11 +136,25 @@ def solve(demands: Sequence[float], think: float, customers: int) -> Solution:
 
 
 @dataclass(frozen=True)
+class Queue:
+    """What one line asks of an operation.
+
+    ``own``: instructions that run under the line's locks and under none taken
+    later, so that the sum over all lines counts none twice. ``held``: all that
+    run while they are held.
+    """
+
+    transfers: float
+    own: float = 0.0
+    held: float = 0.0
+
+
+@dataclass(frozen=True)
 class Work:
-    """What an operation does: instructions, and transfers per line that is queued for."""
+    """What an operation does: instructions, and the lines that are queued for."""
 
     instructions: float
-    transfers: tuple[float, ...]
+    queues: tuple[Queue, ...]
     alone: float = 0.0
     """Transfers per op on lines that nobody queues for."""
 
@@ -152,10 +170,20 @@ def throughput(
     # In no particular order, one visit in ``running`` follows its own container's last:
     # the line is still there.
     moved = transfer * (1 - 1 / running)
-    think = work.instructions * instruction + work.alone * moved
-    found = solve([transfers * moved for transfers in work.transfers], think, running)
-    waiting = found.residence + work.alone * moved
-    return found.throughput / count, waiting / (found.residence + think)
+    compute = work.instructions * instruction
+    outside = compute - sum(queue.own for queue in work.queues) * instruction
+    found = solve(
+        [queue.transfers * moved + queue.own * instruction for queue in work.queues],
+        max(0.0, outside) + work.alone * moved,
+        running,
+    )
+    # A lock that is held while others are taken is busy for them as well.
+    busiest = max(
+        (queue.transfers * moved + queue.held * instruction for queue in work.queues), default=0.0
+    )
+    all_together = min(found.throughput, 1 / busiest) if busiest else found.throughput
+    each = all_together / running
+    return all_together / count, max(0.0, 1 - each * compute)
 
 
 def _range(values: Sequence[float]) -> Range:
@@ -200,26 +228,56 @@ def _is_lock(line: Line) -> bool:
     return any(_LOCKS.match(site.function) for site in line.code)
 
 
+def stations(result: WorkloadResult) -> list[Station]:
+    """The walls of a measured workload, with the locks in them, most transfers first."""
+    found = []
+    for wall in sorted(result.walls, key=lambda wall: -wall.transfers):
+        at = int(wall.address, 16)
+        locks = [lock for lock in result.locks if at <= int(lock.address, 16) < at + LINE_SIZE]
+        found.append(
+            Station(
+                object=wall.object.name,
+                line=wall.object.line,
+                transfers=wall.transfers,
+                own=sum(lock.own for lock in locks),
+                held=sum(lock.instructions for lock in locks),
+            )
+        )
+    return found
+
+
 def work_of(result: WorkloadResult) -> Work:
     """The operation of a measured workload, as the model sees it."""
     per_op = result.instructions
-    transfers = tuple(wall.transfers for wall in result.walls)
+    queues = tuple(
+        Queue(transfers=one.transfers, own=one.own, held=one.held) for one in stations(result)
+    )
     every = result.between if result.scope == "between" else result.within
     return Work(
         instructions=per_op.kernel + per_op.user,
-        transfers=transfers,
-        alone=max(0.0, every - sum(transfers)),
+        queues=queues,
+        alone=max(0.0, every - sum(queue.transfers for queue in queues)),
     )
+
+
+def unknowns(result: WorkloadResult) -> list[str]:
+    """What else bounds a measured workload, and can't be told from it."""
+    found = [f"how long {call.function} takes ({call.per_op:.2g} per op)" for call in result.waits]
+    for lock in result.locks:
+        for share, doing in ((lock.slept, "sleep"), (lock.waited, "wait for RCU")):
+            if share:
+                found.append(f"how long holders of {lock.object} {doing} ({share:.2g} per op)")
+    known = {lock.object for lock in result.locks}
+    locks = dict.fromkeys(wall.object.name for wall in result.walls if _is_lock(wall))
+    found += [f"how long {name} is held" for name in locks if name not in known]
+    if result.topology.containers > 1 and result.inside:
+        found.append(f"{len(result.inside)} lines that CPUs of one container share")
+    return found
 
 
 def predict(result: WorkloadResult, profile: Profile, counts: Sequence[int] = COUNTS) -> Prediction:
     """What is expected of a measured workload on a machine."""
     work = work_of(result)
-    walls = sorted(result.walls, key=lambda wall: -wall.transfers)
-    locks = dict.fromkeys(wall.object.name for wall in walls if _is_lock(wall))
-    unknown = [f"how long {name} is held" for name in locks]
-    if result.topology.containers > 1 and result.inside:
-        unknown.append(f"{len(result.inside)} lines that CPUs of one container share")
     return Prediction(
         workload=result.title,
         topology=result.topology,
@@ -227,10 +285,7 @@ def predict(result: WorkloadResult, profile: Profile, counts: Sequence[int] = CO
         cores=profile.cores,
         of="containers" if result.scope == "between" else "CPUs",
         points=predict_work(work, profile, counts),
-        stations=[
-            Station(object=wall.object.name, line=wall.object.line, transfers=wall.transfers)
-            for wall in walls
-        ],
+        stations=stations(result),
         handed_over=work.alone,
-        unknown=unknown,
+        unknown=unknowns(result),
     )

@@ -136,6 +136,11 @@ def _notes(pair: Pair) -> Iterator[RenderableType]:
             named.append(f"{rate(sum(s.transfers for s in rest))} on {len(rest)} more lines")
         queued = ", ".join(named) or "no line"
         yield Text(plain(f"{label}transfers/op that are queued for: {queued}"))
+        held = max(one.stations, key=lambda station: station.held, default=None)
+        if held is not None and held.held >= 1:
+            yield Text(
+                plain(f"{label}instructions/op under one lock: {rate(held.held)}, {held.object}")
+            )
         if one.handed_over >= 0.01:
             yield Text(f"{label}and {rate(one.handed_over)} that nobody queues for")
         if one.unknown:

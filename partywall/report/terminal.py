@@ -20,6 +20,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from partywall.report import locks
 from partywall.report.words import (
     SCOPES,
     Walled,
@@ -233,6 +234,7 @@ def _workload(
     if workload.inside:
         yield ""
         yield from _inside(workload)
+    yield from locks.blocks(workload, verbose)
     yield from _passing(workload, verbose)
     yield from _background(workload, verbose)
 
@@ -293,8 +295,9 @@ def _findings(workload: WorkloadResult) -> Text:
 
 def _effort(workload: WorkloadResult) -> Iterator[RenderableType]:
     ran = workload.instructions
+    spinning = f", {rate(ran.spinning)} spinning" if ran.spinning else ""
     yield _text(
-        f"per op: {rate(ran.kernel)} kernel, {rate(ran.user)} user, "
+        f"per op: {rate(ran.kernel)} kernel{spinning}, {rate(ran.user)} user, "
         f"{rate(ran.background)} background instructions, {rate(workload.accesses)} accesses",
         "dim",
     )

@@ -5,6 +5,7 @@
 //! context is followed from control flow: entry points of the kernel, returns
 //! from them, and the stacks that `__switch_to_asm` leaves and enters.
 
+use crate::locks::Holder;
 use std::collections::HashMap;
 
 /// A context, as it stands in the recording.
@@ -34,6 +35,7 @@ pub fn is_foreground(context: Context) -> bool {
 struct Nest {
     base: Context,
     top: Vec<Context>,
+    locks: Holder,
 }
 
 impl Nest {
@@ -75,7 +77,7 @@ impl Tracker {
         Tracker {
             nest: Nest {
                 base: TASK,
-                top: Vec::new(),
+                ..Nest::default()
             },
             stack: 0,
             stack_mask: !(stack_size - 1),
@@ -86,10 +88,17 @@ impl Tracker {
         self.nest.current()
     }
 
+    /// The locks of the task that runs.
+    #[inline(always)]
+    pub fn locks(&mut self) -> &mut Holder {
+        &mut self.nest.locks
+    }
+
     /// User code runs: whatever was thought to be going on in the kernel is over.
     pub fn user(&mut self) {
         self.nest.base = USER;
         self.nest.top.clear();
+        self.nest.locks.clear();
     }
 
     pub fn syscall_entry(&mut self) {
@@ -159,6 +168,7 @@ impl Tracker {
     pub fn new_task(&mut self) {
         self.nest.base = NEW_TASK;
         self.nest.top.clear();
+        self.nest.locks.clear();
     }
 
     pub fn kernel_thread(&mut self, tasks: &mut Tasks) {
@@ -188,7 +198,7 @@ impl Tracker {
             Some(nest) => nest.clone(),
             None => Nest {
                 base: tasks.thread(stack),
-                top: Vec::new(),
+                ..Nest::default()
             },
         };
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The recording as a file. `docs/recording.md` describes it; version 1.
+//! The recording as a file. `docs/recording.md` describes it; version 2.
 
+use crate::locks::Sums;
 use crate::table::{AccessSlot, LineSlot, Tables, LINE_SHIFT};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -8,7 +9,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 pub const MAGIC: &[u8; 8] = b"PWALLREC";
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What is known of one party beside its tables. A party is a vCPU, or a
 /// kernel thread that does charged work on one.
@@ -18,7 +19,9 @@ pub struct Summary {
     /// Base of the thread's stack; 0 for the vCPU itself.
     pub thread: u64,
     pub windows: u32,
+    /// In the foreground, but for those that spin for a lock.
     pub kernel_instructions: u64,
+    pub spinning_instructions: u64,
     pub user_instructions: u64,
     pub background_instructions: u64,
     pub calls: Vec<u64>,
@@ -30,6 +33,7 @@ pub struct Recording<'a> {
     /// Instruction, and the call that led into its function or 0.
     pub sites: &'a [(u64, u64)],
     pub stacks: &'a [u64],
+    pub locks: &'a Sums,
     pub counts: usize,
     pub parties: Vec<(Summary, &'a Tables)>,
 }
@@ -123,6 +127,14 @@ impl Recording<'_> {
     /// Writes to `out`. Lines that one party alone visited, or nobody wrote,
     /// can't move; they are counted, not listed.
     pub fn write(&self, out: impl Write) -> io::Result<()> {
+        let movable = movable(&self.parties);
+        let listed = |line: u64| movable.contains(&line);
+        let mut locks: Vec<_> = self
+            .locks
+            .iter()
+            .filter(|(address, _)| listed(**address >> LINE_SHIFT))
+            .collect();
+        locks.sort_unstable_by_key(|(address, _)| **address);
         let mut w = Checked::new(BufWriter::with_capacity(1 << 20, out));
         w.put(MAGIC)?;
         for value in [
@@ -132,6 +144,7 @@ impl Recording<'_> {
             self.sites.len() as u32,
             self.stacks.len() as u32,
             self.counts as u32,
+            locks.len() as u32,
         ] {
             w.u32(value)?;
         }
@@ -142,8 +155,19 @@ impl Recording<'_> {
         for stack in self.stacks {
             w.u64(*stack)?;
         }
-        let movable = movable(&self.parties);
-        let listed = |line: u64| movable.contains(&line);
+        for (address, sum) in locks {
+            for value in [
+                *address,
+                sum.exclusive,
+                sum.shared,
+                sum.own,
+                sum.all,
+                sum.slept,
+                sum.waited,
+            ] {
+                w.u64(value)?;
+            }
+        }
         for (summary, tables) in &self.parties {
             let mut lines: Vec<&LineSlot> =
                 tables.lines.iter().filter(|s| listed(line_of(s))).collect();
@@ -174,6 +198,7 @@ impl Recording<'_> {
             for value in [
                 summary.thread,
                 summary.kernel_instructions,
+                summary.spinning_instructions,
                 summary.user_instructions,
                 summary.background_instructions,
                 tables.foreground_accesses,
@@ -218,6 +243,7 @@ impl Recording<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::locks::Sums;
     use crate::table::Access;
 
     fn touch(tables: &mut Tables, address: u64, store: bool) {
@@ -244,17 +270,21 @@ mod tests {
             touch(tables, 0x2000, false); // everybody reads
             touch(tables, own, true); // nobody else's
         }
+        let mut locks = Sums::new();
+        locks.entry(0x1000).or_default().exclusive = 3;
+        locks.entry(0x2000).or_default().exclusive = 4; // on a line that stays
         let recording = Recording {
             visit_distance: 4,
             sites: &[(0xffff_ffff_8100_0000, 0)],
             stacks: &[],
+            locks: &locks,
             counts: 0,
             parties: vec![(Summary::default(), &a), (Summary::default(), &b)],
         };
         let mut out = Vec::new();
         recording.write(&mut out).unwrap();
-        // header, one site; per party: a header, one line, one access; trailer
-        assert_eq!(out.len(), 8 + 24 + 16 + 2 * (20 + 48 + 16 + 24) + 12);
+        // header, one site, one lock; per party: a header, one line, one access; trailer
+        assert_eq!(out.len(), 8 + 28 + 16 + 56 + 2 * (20 + 56 + 16 + 24) + 12);
         assert_eq!(&out[..8], MAGIC);
         let length = u64::from_le_bytes(out[out.len() - 12..out.len() - 4].try_into().unwrap());
         assert_eq!(length as usize, out.len() - 12);
@@ -273,6 +303,7 @@ mod tests {
             visit_distance: 4,
             sites: &[],
             stacks: &[],
+            locks: &Sums::new(),
             counts: 0,
             parties: vec![],
         };

@@ -32,6 +32,13 @@ pub enum Role {
     /// A function that works on what its caller hands it: a lock, a list, a
     /// copy. Its accesses are told apart by the caller.
     Leaf(u16),
+    /// A function that takes a lock for itself alone, and one that shares it.
+    Lock,
+    LockShared,
+    /// A function in which a CPU spins until it has a lock.
+    Spin,
+    /// A function that waits for a grace period of RCU.
+    Wait,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +110,10 @@ impl Hooks {
                 self.leaves += 1;
                 Role::Leaf((self.leaves - 1) as u16)
             }
+            "lock" => Role::Lock,
+            "lock_shared" => Role::LockShared,
+            "spin" => Role::Spin,
+            "wait" => Role::Wait,
             other => return Err(format!("unknown role '{}'", other)),
         };
         let (start, end) = (hex(1)?, hex(2)?);

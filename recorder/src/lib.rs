@@ -10,6 +10,7 @@ pub mod context;
 pub mod format;
 pub mod hooks;
 pub mod insn;
+pub mod locks;
 pub mod table;
 
 #[cfg(not(test))]

@@ -9,6 +9,7 @@ use crate::context::{self, is_foreground, Tasks, Tracker};
 use crate::format::{Recording, Summary};
 use crate::hooks::{Hooks, Role};
 use crate::insn;
+use crate::locks::{Kind, Sums};
 use crate::table::{Access, Tables, LINE_SHIFT};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -48,6 +49,8 @@ struct Site {
     atomic: bool,
     /// A string instruction, which makes many accesses.
     repeated: bool,
+    /// In a function that takes a lock or spins for one.
+    locks: bool,
     /// The leaf function it is in.
     leaf: u16,
     /// The caller of that function that was seen last, and the index for it.
@@ -96,6 +99,8 @@ struct Block {
     call: u64,
     /// The leaf function that starts with it.
     enters: u16,
+    /// It waits for a lock, which is no time that another lock is held for.
+    spins: bool,
     /// Address of a string instruction that it starts or ends with; 0 if none.
     repeats: u64,
     ends_repeating: u64,
@@ -147,6 +152,8 @@ struct Cpu {
     /// The string instruction that runs, and the lines it read and wrote last.
     repeating: u64,
     swept: [u64; 2],
+    /// Instructions run in the foreground, but for those that spin.
+    clock: u64,
 }
 
 impl Cpu {
@@ -172,6 +179,7 @@ struct State {
     interned: HashMap<(u64, bool), &'static Site>,
     called: HashMap<(u32, u64), u32>,
     blocks: HashMap<Block, &'static Block>,
+    locks: Sums,
     active: bool,
     started: Option<Instant>,
     closed: u32,
@@ -220,6 +228,7 @@ impl State {
                 callers: vec![0; self.hooks.leaves],
                 repeating: 0,
                 swept: [0; 2],
+                clock: 0,
             });
         }
     }
@@ -265,6 +274,9 @@ impl State {
         let (sites, hooks) = (&mut self.sites, &self.hooks);
         self.interned.entry((address, atomic)).or_insert_with(|| {
             sites.push((address, 0));
+            let locks = hooks
+                .containing(address)
+                .any(|h| matches!(h.role, Role::Lock | Role::LockShared | Role::Spin));
             let leaf = hooks.containing(address).find_map(|h| match h.role {
                 Role::Leaf(n) => Some(n),
                 _ => None,
@@ -274,6 +286,7 @@ impl State {
                 index: (sites.len() - 1) as u32,
                 atomic,
                 repeated: insn::is_repeated(bytes),
+                locks,
                 leaf: leaf.unwrap_or(NO_LEAF),
                 last: Cell::new((NO_CALLER, 0)),
                 hint: Cell::new(0),
@@ -319,6 +332,7 @@ impl State {
                 visit_distance: self.visit_distance as u32,
                 sites: &self.sites,
                 stacks: &self.tasks.stacks,
+                locks: &self.locks,
                 counts: self.hooks.counts,
                 parties: self
                     .parties()
@@ -420,8 +434,11 @@ extern "C" fn on_kernel_block(cpu: c_uint, data: *mut c_void) {
     }
     c.repeating = block.ends_repeating;
     if let Some((_, foreground, party)) = s.account(cpu) {
-        if foreground {
+        if foreground && block.spins {
+            party.summary.spinning_instructions += instructions;
+        } else if foreground {
             party.summary.kernel_instructions += instructions;
+            s.cpus[cpu as usize].clock += instructions;
         } else {
             party.summary.background_instructions += instructions;
         }
@@ -454,6 +471,18 @@ extern "C" fn on_memory(cpu: c_uint, info: MemInfo, address: u64, data: *mut c_v
     if !c.records() {
         return;
     }
+    if store && c.foreground {
+        let c = &mut s.cpus[cpu as usize];
+        let locks = c.tracker.locks();
+        if site.locks {
+            if site.atomic && (locks.expects() || locks.holds()) {
+                locks.acquire(address, c.clock);
+            }
+        } else if locks.holds() {
+            locks.write(address, c.clock, &mut s.locks);
+        }
+    }
+    let c = &s.cpus[cpu as usize];
     // Fields of a stack say nothing, and half of all accesses go there.
     let own_stack = c.tracker.on_own_stack(address);
     let index = if own_stack {
@@ -535,20 +564,40 @@ extern "C" fn on_count(cpu: c_uint, data: *mut c_void) {
     }
 }
 
+/// A lock function is entered; what is done with the lock shows in its accesses.
+fn enter_lock(cpu: c_uint, kind: Kind) {
+    let c = state().cpu(cpu);
+    if c.foreground && c.records() {
+        c.tracker.locks().enter(kind);
+    }
+}
+
+extern "C" fn on_lock(cpu: c_uint, _: *mut c_void) {
+    enter_lock(cpu, Kind::Exclusive);
+}
+
+extern "C" fn on_lock_shared(cpu: c_uint, _: *mut c_void) {
+    enter_lock(cpu, Kind::Shared);
+}
+
+extern "C" fn on_wait(cpu: c_uint, _: *mut c_void) {
+    state().cpu(cpu).tracker.locks().wait();
+}
+
 extern "C" fn on_switch_push(cpu: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
     let s = state();
     s.cpu(cpu);
-    s.cpus[cpu as usize]
-        .tracker
-        .switch_out(&mut s.tasks, address);
+    let c = &mut s.cpus[cpu as usize];
+    c.tracker.locks().switch_out(c.clock);
+    c.tracker.switch_out(&mut s.tasks, address);
 }
 
 extern "C" fn on_switch_pop(cpu: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
     let s = state();
     s.cpu(cpu);
-    s.cpus[cpu as usize]
-        .tracker
-        .switch_in(&mut s.tasks, address);
+    let c = &mut s.cpus[cpu as usize];
+    c.tracker.switch_in(&mut s.tasks, address);
+    c.tracker.locks().switch_in(c.clock);
     s.refresh(cpu);
 }
 
@@ -592,6 +641,9 @@ fn hook(s: &State, insn: *mut Insn, address: u64, bytes: &[u8]) {
             Role::Charge(n) if enters => on_exec(insn, on_charge, n as usize),
             Role::Charge(n) if leaves() => on_exec(insn, on_charge_end, n as usize),
             Role::Count(n) if enters => on_exec(insn, on_count, n as usize),
+            Role::Lock if enters => on_exec(insn, on_lock, 0),
+            Role::LockShared if enters => on_exec(insn, on_lock_shared, 0),
+            Role::Wait if enters => on_exec(insn, on_wait, 0),
             _ => {}
         }
     }
@@ -636,12 +688,14 @@ unsafe fn translate_kernel(s: &mut State, tb: *mut Tb, first: u64, count: usize)
         instructions: count as u64,
         call: 0,
         enters: NO_LEAF,
+        spins: false,
         repeats: 0,
         ends_repeating: 0,
     };
     for h in s.hooks.containing(first) {
         match h.role {
             Role::Leaf(n) if h.start == first => block.enters = n,
+            Role::Spin => block.spins = true,
             _ => {}
         }
     }
@@ -713,6 +767,7 @@ fn parse_arguments(arguments: &[String]) -> Result<State, String> {
         interned: HashMap::new(),
         called: HashMap::new(),
         blocks: HashMap::new(),
+        locks: Sums::new(),
         active: false,
         started: None,
         closed: 0,

@@ -13,6 +13,7 @@ from partywall.result import (
     KernelId,
     Line,
     LineObject,
+    Lock,
     Result,
     Site,
     Topology,
@@ -80,6 +81,20 @@ def workload(name: str, walls: list[Line], **more: Any) -> WorkloadResult:
         "background_transfers": 0.0,
     }
     return WorkloadResult(workload=name, walls=walls, **(given | more))
+
+
+def lock(name: str, instructions: float, **more: Any) -> Lock:
+    """A lock that is taken once in each operation."""
+    given: dict[str, Any] = {
+        "address": "0xffffffff82a5d1c0",
+        "field": "lock",
+        "exclusive": 1.0,
+        "shared": 0.0,
+        "own": instructions,
+        "slept": 0.0,
+        "waited": 0.0,
+    }
+    return Lock(object=name, instructions=instructions, **(given | more))
 
 
 def result(*workloads: WorkloadResult) -> Result:

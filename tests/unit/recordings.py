@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from partywall.recording import ACCESS, LINE, MAGIC, SYSCALL, VERSION, Party, Recording
+from partywall.recording import ACCESS, LINE, LOCK, MAGIC, SYSCALL, VERSION, Party, Recording
 
 TGKILL = SYSCALL + 234
 
@@ -45,6 +45,7 @@ def party(
         "thread": 0,
         "windows": 1,
         "kernel_instructions": 1000 + cpu,
+        "spinning_instructions": 50 + cpu,
         "user_instructions": 100 + cpu,
         "background_instructions": 10 + cpu,
         "foreground_accesses": 300 + cpu,
@@ -65,14 +66,16 @@ def recording(
         visit_distance=8,
         sites=np.array(sites, np.uint64).reshape(-1, 2),
         stacks=np.zeros(0, np.uint64),
+        locks=np.zeros(0, LOCK),
         parties=parties,
     )
 
 
 def header(**more: int) -> bytes:
-    """The first 32 bytes."""
-    given = {"version": VERSION, "parties": 0, "distance": 8, "sites": 0, "stacks": 0, "counts": 0}
-    return MAGIC + struct.pack("<6I", *(given | more).values())
+    """The first 36 bytes."""
+    given = {"version": VERSION, "parties": 0, "distance": 8, "sites": 0, "stacks": 0}
+    given |= {"counts": 0, "locks": 0}
+    return MAGIC + struct.pack("<7I", *(given | more).values())
 
 
 def sealed(body: bytes) -> bytes:
@@ -91,16 +94,19 @@ def written(whole: Recording) -> bytes:
             sites=len(whole.sites),
             stacks=len(whole.stacks),
             counts=counts,
+            locks=len(whole.locks),
         ),
         whole.sites.astype("<u8").tobytes(),
         whole.stacks.astype("<u8").tobytes(),
+        whole.locks.tobytes(),
     ]
     for one in whole.parties:
         numbers = (one.cpu, one.windows, len(one.lines), len(one.accesses), one.still_lines)
         parts.append(struct.pack("<5I", *numbers))
-        instructions = (one.kernel_instructions, one.user_instructions, one.background_instructions)
+        kernel = (one.kernel_instructions, one.spinning_instructions)
+        instructions = (*kernel, one.user_instructions, one.background_instructions)
         accesses = (one.foreground_accesses, one.background_accesses)
-        parts.append(struct.pack("<6Q", one.thread, *instructions, *accesses))
+        parts.append(struct.pack("<7Q", one.thread, *instructions, *accesses))
         parts.append(struct.pack(f"<{counts}Q", *one.calls))
         parts += [one.lines.tobytes(), one.accesses.tobytes()]
     return sealed(b"".join(parts))

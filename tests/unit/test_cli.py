@@ -391,3 +391,34 @@ def test_the_schema_is_json(partywall: Partywall) -> None:
     schema = json.loads(done.out)
     assert schema["$id"] == SCHEMA
     assert set(schema["required"]) == set(json.loads(json_.dump(RESULT)))
+
+
+def test_a_saved_result_is_predicted_from(partywall: Partywall, saved: Path) -> None:
+    done = partywall("predict", saved)
+    assert (done.status, done.err) == (0, "")
+    assert "ice-lake-2x32" in done.out
+    both = partywall("predict", saved, saved, "--json", "-n", "1,8", "--profile", "milan-2x48")
+    found = json.loads(both.out)
+    assert found["profile"]["name"] == "milan-2x48"
+    assert [point["containers"] for point in found["workloads"][0]["after"]["points"]] == [1, 8]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["missing.json"], "missing.json"),
+        (["saved.json", "-n", "none"], "no list of numbers"),
+        (["saved.json", "--profile", "abacus"], "no hardware profile 'abacus'"),
+        (["saved.json", "--profile", "saved.json.toml"], "no hardware profile"),
+    ],
+)
+def test_what_cannot_be_predicted_is_refused(
+    partywall: Partywall, saved: Path, arguments: list[str], says: str
+) -> None:
+    refused(partywall("predict", *arguments), USAGE, says)
+
+
+def test_the_model_is_laid_beside_what_was_published(partywall: Partywall) -> None:
+    done = partywall("model", "--profile", "ice-lake-2x32")
+    assert (done.status, done.err) == (0, "")
+    assert "380,068" in done.out

@@ -20,10 +20,22 @@ FUNCTIONS = (
     "kthread_stop __schedule_bug entry_SYSCALL_64_after_hwframe __switch_to_asm_end"
 ).split()
 
-SOURCE = (
-    "".join(
-        f'__attribute__((noinline)) void {name}(void) {{ __asm__(""); }}\n' for name in FUNCTIONS
+LOCKS = (
+    "mutex_lock mutex_lock_killable mutex_unlock down_write down_write_trylock up_write down_read "
+    "_raw_spin_lock _raw_spin_unlock _raw_spin_trylock _raw_write_lock_irq _raw_read_lock "
+    "_raw_read_unlock __mutex_lock native_queued_spin_lock_slowpath synchronize_rcu "
+    "synchronize_rcu_expedited rcu_barrier kmem_cache_free"
+).split()
+
+
+def functions(names: list[str]) -> str:
+    return "".join(
+        f'__attribute__((noinline)) void {name}(void) {{ __asm__(""); }}\n' for name in names
     )
+
+
+SOURCE = (
+    functions(FUNCTIONS)
     + """
 void *const sys_call_table[] = { sys_a, sys_ni, sys_b, sys_ni, 0, sys_a };
 __asm__(".globl sizeless\\n.type sizeless, @function\\nsizeless: ret\\n");
@@ -35,6 +47,12 @@ void _start(void) {}
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return programs.compiled(tmp_path_factory.mktemp("hooks"), "vmlinux", SOURCE, *programs.BARE)
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = functions(LOCKS) + "void _start(void) {}"
+    return programs.compiled(tmp_path_factory.mktemp("locks"), "vmlinux", source, *programs.BARE)
 
 
 def workload(*count: str, charge: tuple[str, ...] = ()) -> Workload:
@@ -154,7 +172,34 @@ def test_system_calls_are_numbered_by_the_table(kernel: Path) -> None:
 def test_a_kernel_that_lacks_everything_gets_the_stack_alone(tmp_path: Path) -> None:
     bare = programs.compiled(tmp_path, "bare", "void _start(void) {}", *programs.BARE)
     built = hooks.build(bare, workload("kmem_cache_free", charge=("cleanup_net",)))
-    assert built == hooks.Hooks("stack 4000\n", (), ())
+    assert built == hooks.Hooks("stack 4000\n", (), (), ())
+
+
+@pytest.mark.parametrize(
+    ("role", "names"),
+    [
+        (
+            "lock",
+            "_raw_spin_lock _raw_spin_trylock _raw_write_lock_irq mutex_lock mutex_lock_killable "
+            "down_write down_write_trylock",
+        ),
+        ("lock_shared", "_raw_read_lock down_read"),
+        ("spin", "__mutex_lock native_queued_spin_lock_slowpath"),
+        ("wait", "synchronize_rcu synchronize_rcu_expedited rcu_barrier"),
+    ],
+)
+def test_locks_are_taken_and_never_given_back_by_these(locked: Path, role: str, names: str) -> None:
+    found = lines(hooks.build(locked, workload()).text, role)
+    assert sorted(found) == sorted(address(locked, name) for name in names.split())
+
+
+def test_waits_for_rcu_are_counted_behind_what_the_workload_counts(locked: Path) -> None:
+    built = hooks.build(locked, workload("kmem_cache_free"))
+    assert built.waits == ("synchronize_rcu", "synchronize_rcu_expedited", "rcu_barrier")
+    assert lines(built.text, "count") == [
+        (*address(locked, name), number)
+        for number, name in enumerate((*built.counted, *built.waits))
+    ]
 
 
 def test_what_is_no_kernel_is_refused(tmp_path: Path) -> None:

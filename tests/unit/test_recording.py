@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from recordings import access, header, party, recording, sealed, visits, written
 
 from partywall.errors import EnvironmentProblem
-from partywall.recording import ATOMIC, MAGIC, Recording, RecordingError, load, parse
+from partywall.recording import ATOMIC, LOCK, MAGIC, Recording, RecordingError, load, parse
 
 FUZZ = settings(max_examples=300, deadline=None)
 
@@ -32,8 +32,8 @@ SMALL = recording(
     sites=((0xFFFFFFFF81000010, 0), (0xFFFFFFFF81000020, 0xFFFFFFFF81000FF0)),
 )
 DATA = written(SMALL)
-# Where the first party's header starts: header, two sites, no stacks.
-FIRST_PARTY = 32 + 2 * 16
+# Where the first party's header starts: header, two sites, no stacks, no locks.
+FIRST_PARTY = 36 + 2 * 16
 
 
 def parsed_or_refused(data: bytes) -> Recording | None:
@@ -55,7 +55,8 @@ def test_a_recording_comes_back() -> None:
     assert first.lines.tolist() == SMALL.parties[0].lines.tolist()
     assert first.accesses.tolist() == SMALL.parties[0].accesses.tolist()
     assert first.calls == (11, 12)
-    assert (first.kernel_instructions, first.user_instructions) == (1000, 100)
+    assert (first.kernel_instructions, first.spinning_instructions) == (1000, 50)
+    assert first.user_instructions == 100
     assert (first.background_instructions, first.still_lines) == (10, 3)
     assert (first.foreground_accesses, first.background_accesses) == (300, 30)
     assert second.windows == 2
@@ -66,11 +67,13 @@ def test_a_recording_comes_back() -> None:
     assert written(read) == DATA
 
 
-def test_stacks_come_back() -> None:
+def test_stacks_and_locks_come_back() -> None:
     stacks = np.array([0xFF11000004000000, 2**64 - 1], np.uint64)
-    whole = Recording(4, np.zeros((0, 2), np.uint64), stacks, (party(0),))
+    locks = np.array([(0xFF11000004000040, 1, 2, 3, 4, 5, 2**64 - 1)], LOCK)
+    whole = Recording(4, np.zeros((0, 2), np.uint64), stacks, locks, (party(0),))
     read = parse(written(whole))
     assert read.stacks.tolist() == stacks.tolist()
+    assert read.locks.tolist() == locks.tolist()
     assert read.visit_distance == 4
 
 
@@ -147,7 +150,7 @@ def test_another_file_is_no_recording(data: bytes) -> None:
         parse(data)
 
 
-@pytest.mark.parametrize("version", [0, 2, 2**32 - 1])
+@pytest.mark.parametrize("version", [0, 1, 2**32 - 1])
 def test_another_version_is_named_with_what_to_do(version: int) -> None:
     with pytest.raises(RecordingError, match=f"version {version}") as caught:
         parse(sealed(header(version=version)))

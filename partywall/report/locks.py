@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Locks that containers share, for people at a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from partywall.report.words import count, percent, plain, rate
+from partywall.result import Lock, WorkloadResult
+
+SHOWN = 8
+"""Locks that are shown unless all are asked for."""
+
+LEAST = 0.001
+"""Share of an operation below which a lock bounds nothing that matters."""
+
+
+def bound(workload: WorkloadResult, lock: Lock) -> float:
+    """Times the throughput of one container that all together reach at most (Amdahl).
+
+    While the lock is held nobody else is in there, so of an operation's time the
+    share under it can't be shared. Infinite if nothing runs under it.
+    """
+    ran = workload.instructions.kernel + workload.instructions.user
+    return ran / lock.instructions if lock.instructions else float("inf")
+
+
+def blocks(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
+    """The locks, those that most instructions run under first, and waits for RCU."""
+    ran = workload.instructions.kernel + workload.instructions.user
+    locks = [lock for lock in workload.locks if lock.instructions >= LEAST * ran]
+    if locks:
+        yield ""
+        most = bound(workload, locks[0])
+        yield Text(
+            plain(
+                f"locks: {percent(locks[0].instructions / ran)} of an operation runs under "
+                f"{locks[0].object}, so all together do at most {rate(most)} times what one does"
+            ),
+            style="bold",
+        )
+        shown = locks if verbose else locks[:SHOWN]
+        yield Padding(_table(shown, ran), (0, 0, 0, 2), expand=False)
+        if len(locks) > len(shown):
+            words = f"{count(len(locks) - len(shown), 'more lock')}; --all shows them"
+            yield Padding(Text(words, style="dim"), (0, 0, 0, 2), expand=False)
+    if workload.waits:
+        waits = ", ".join(f"{call.function} {rate(call.per_op)}" for call in workload.waits)
+        yield ""
+        yield Text(plain(f"waits for RCU per op, as long as any reader takes: {waits}"))
+
+
+def _table(locks: list[Lock], ran: float) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for heading in ("of op", "instr/op", "held/op", "shared"):
+        table.add_column(heading, justify="right", no_wrap=True, min_width=5)
+    table.add_column("lock", overflow="fold")
+    for lock in locks:
+        words = f"{lock.object} {lock.field}" if lock.field not in lock.object else lock.object
+        if lock.slept:
+            words += f", holder sleeps {rate(lock.slept)}"
+        if lock.waited:
+            words += f", waits for RCU {rate(lock.waited)}"
+        table.add_row(
+            percent(lock.instructions / ran),
+            rate(lock.instructions),
+            rate(lock.exclusive),
+            rate(lock.shared),
+            Text(plain(words)),
+        )
+    return table

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Predictions as people and programs get them."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+
+import builders
+import jsonschema
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from partywall import outlook, profiles
+from partywall.cli.predict import parse_counts
+from partywall.errors import UsageProblem
+from partywall.report import outlook as view
+from partywall.result import Result
+
+TWO = profiles.load("ice-lake-2x32")
+BEFORE = builders.result(builders.signal(), builders.isolated(), builders.many_walls())
+AFTER = builders.result(builders.signal().model_copy(update={"walls": [], "between": 0.0}))
+
+
+def shown(before: Result, after: Result | None = None, width: int = 80) -> str:
+    file = io.StringIO()
+    found = outlook.outlook(before, after, TWO)
+    view.render(found, Console(file=file, width=width))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_every_number_of_containers_has_a_row(width: int) -> None:
+    text = shown(BEFORE, width=width)
+    for count in (1, 2, 4, 8, 16, 32, 64):
+        assert len(re.findall(rf"^ +{count} +[\d,.]+ ", text, re.MULTILINE)) == 3
+    assert "512*" in text
+    assert "more than the machine's 64 cores" in text
+    assert all(cell_len(line) <= width for line in text.splitlines())
+
+
+def test_two_results_stand_side_by_side() -> None:
+    text = shown(BEFORE, AFTER)
+    assert "before" in text
+    assert re.search(r"^ +64 .* \d\.\d\d +\d+% -> 100%$", text, re.MULTILINE)
+    assert "after: transfers/op that are queued for: no line" in text
+
+
+def test_json_is_what_the_schema_says_and_the_same_each_time() -> None:
+    found = outlook.outlook(BEFORE, AFTER, TWO)
+    text = view.dump(found)
+    jsonschema.validate(json.loads(text), view.schema())
+    assert text == view.dump(outlook.outlook(BEFORE, AFTER, TWO))
+    assert outlook.Outlook.model_validate_json(text) == found
+
+
+def test_the_published_figures_are_laid_beside() -> None:
+    file = io.StringIO()
+    checks = [(TWO, outlook.signals(TWO))]
+    view.render_checks(checks, outlook.overlay_stalls(), Console(file=file, width=80))
+    text = file.getvalue()
+    assert "380,068" in text
+    assert "129,152" in text
+    assert "given" in text
+
+
+def test_numbers_of_containers_are_read() -> None:
+    assert parse_counts("64,1, 8,8") == [1, 8, 64]
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "a", "1,,2", "5000", "1.5", "\u00b2"])
+def test_what_is_no_list_of_numbers_is_refused(text: str) -> None:
+    with pytest.raises(UsageProblem):
+        parse_counts(text)
