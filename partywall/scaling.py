@@ -61,6 +61,10 @@ class Station(Model):
     transfers: float = Field(description="Per op.")
     own: float = Field(description="Instructions per op under its locks and no later one.")
     held: float = Field(description="Instructions per op while its locks are held.")
+    waits: list[float] = Field(
+        default_factory=list,
+        description="Share of each container's time that it waits here, 0..1, at each point.",
+    )
 
 
 class Prediction(Model):
@@ -113,8 +117,13 @@ class Solution:
 
     throughput: float
     """Operations per ns of all customers together."""
-    residence: float
-    """ns per operation in queue and service at all stations."""
+    at_each: tuple[float, ...]
+    """ns per operation in queue and service at each station."""
+
+    @property
+    def residence(self) -> float:
+        """ns per operation in queue and service at all stations."""
+        return sum(self.at_each)
 
 
 def solve(demands: Sequence[float], think: float, customers: int) -> Solution:
@@ -126,13 +135,13 @@ def solve(demands: Sequence[float], think: float, customers: int) -> Solution:
     """
     demand = np.asarray(demands, dtype=float)
     queue = np.zeros_like(demand)
-    throughput = residence = 0.0
+    at_each = demand
+    throughput = 0.0
     for present in range(1, customers + 1):
         at_each = demand * (1 + queue)
-        residence = float(at_each.sum())
-        throughput = present / (think + residence)
+        throughput = present / (think + float(at_each.sum()))
         queue = throughput * at_each
-    return Solution(throughput, residence)
+    return Solution(throughput, tuple(map(float, at_each)))
 
 
 @dataclass(frozen=True)
@@ -159,12 +168,21 @@ class Work:
     """Transfers per op on lines that nobody queues for."""
 
 
-def throughput(
-    work: Work, count: int, cores: int, instruction: float, transfer: float
-) -> tuple[float, float]:
-    """Operations per ns of each of ``count`` containers, and the share of time it waits.
+@dataclass(frozen=True)
+class Load:
+    """What ``count`` containers do and wait for. Shares are of each one's time."""
 
-    ``instruction`` and ``transfer`` in ns. Containers beyond the ``cores`` share them.
+    each: float
+    """Operations per ns of each."""
+    stalled: float
+    at_lines: tuple[float, ...]
+    """Share that it waits for each line or its locks."""
+
+
+def load(work: Work, count: int, cores: int, instruction: float, transfer: float) -> Load:
+    """What ``count`` containers do on ``cores``, which more than that share.
+
+    ``instruction`` and ``transfer`` in ns.
     """
     running = min(count, cores)
     # In no particular order, one visit in ``running`` follows its own container's last:
@@ -177,13 +195,22 @@ def throughput(
         max(0.0, outside) + work.alone * moved,
         running,
     )
+    waits = [
+        max(0.0, there - queue.own * instruction)
+        for there, queue in zip(found.at_each, work.queues, strict=True)
+    ]
+    each = found.throughput / running
     # A lock that is held while others are taken is busy for them as well.
-    busiest = max(
-        (queue.transfers * moved + queue.held * instruction for queue in work.queues), default=0.0
+    busy = [queue.transfers * moved + queue.held * instruction for queue in work.queues]
+    worst = max(range(len(busy)), key=busy.__getitem__, default=None)
+    if worst is not None and each * running * busy[worst] > 1:
+        waits[worst] += running * busy[worst] - 1 / each
+        each = 1 / (running * busy[worst])
+    return Load(
+        each=each * running / count,
+        stalled=max(0.0, 1 - each * compute),
+        at_lines=tuple(wait * each for wait in waits),
     )
-    all_together = min(found.throughput, 1 / busiest) if busiest else found.throughput
-    each = all_together / running
-    return all_together / count, max(0.0, 1 - each * compute)
 
 
 def _range(values: Sequence[float]) -> Range:
@@ -208,11 +235,11 @@ def predict_work(work: Work, profile: Profile, counts: Sequence[int] = COUNTS) -
             (least, slow),
             (most, fast),
         ):
-            speed, stalled = throughput(work, count, profile.cores, instruction, transfer)
-            speeds.append(speed * 1e9)
+            found = load(work, count, profile.cores, instruction, transfer)
+            speeds.append(found.each * 1e9)
             # Rounded: what one alone does is all of it.
-            shares.append(round(speed * work.instructions * instruction, 9))
-            stalls.append(stalled)
+            shares.append(round(found.each * work.instructions * instruction, 9))
+            stalls.append(found.stalled)
         points.append(
             Point(
                 containers=count,
@@ -278,6 +305,16 @@ def unknowns(result: WorkloadResult) -> list[str]:
 def predict(result: WorkloadResult, profile: Profile, counts: Sequence[int] = COUNTS) -> Prediction:
     """What is expected of a measured workload on a machine."""
     work = work_of(result)
+    usual = [
+        load(
+            work,
+            count,
+            profile.cores,
+            profile.instruction_ns[1],
+            transfer_ns(profile, count, "spread"),
+        )
+        for count in counts
+    ]
     return Prediction(
         workload=result.title,
         topology=result.topology,
@@ -285,7 +322,10 @@ def predict(result: WorkloadResult, profile: Profile, counts: Sequence[int] = CO
         cores=profile.cores,
         of="containers" if result.scope == "between" else "CPUs",
         points=predict_work(work, profile, counts),
-        stations=stations(result),
+        stations=[
+            station.model_copy(update={"waits": [one.at_lines[number] for one in usual]})
+            for number, station in enumerate(stations(result))
+        ],
         handed_over=work.alone,
         unknown=unknowns(result),
     )

@@ -9,13 +9,14 @@ from typing import Any
 import click
 from rich.console import Console
 
-from partywall import compare, results, run, workloads
+from partywall import compare, profiles, results, run, workloads
 from partywall.cli.options import (
     FILE,
     FOLDER,
     OVER_LIMIT,
     RATE,
     commands,
+    html_options,
     jobs_option,
     kernel_options,
     one_view,
@@ -26,6 +27,7 @@ from partywall.cli.options import (
     timeout_option,
     view_options,
     workload_options,
+    write_html,
 )
 from partywall.errors import PartywallError, UsageProblem
 from partywall.kernels import Kernel, Request, resolve
@@ -53,6 +55,7 @@ from partywall.workloads import Workload
     help="Exit with 1 if a wall has more transfers per operation.",
 )
 @view_options
+@html_options
 @results_option
 @timeout_option
 @jobs_option
@@ -82,6 +85,8 @@ def check(
     as_json: bool,
     as_ktap: bool,
     everything: bool,
+    html_file: Path | None,
+    profile_name: str,
     folder: Path,
     timeout: float,
     jobs: int | None,
@@ -96,6 +101,7 @@ def check(
     your own static program in the containers instead.
     """
     one_view(as_json, as_ktap)
+    profile = profiles.load(profile_name)
     chosen = _chosen(names, command, marked, ops)
     shape = shape_of(containers, cpus)
     with progress_on_terminal() as progress:
@@ -123,6 +129,11 @@ def check(
         _show(outcome.result, as_json, as_ktap, limit, everything)
         if saved and not (as_json or as_ktap):
             click.echo(f"\nSaved as {saved}; partywall report shows it again.")
+        if html_file is not None:
+            try:
+                write_html(html_file, outcome.result, None, profile)
+            except PartywallError as failure:
+                unsaved = failure
         if fail_above is not None and outcome.result.worst > fail_above:
             status = OVER_LIMIT
         if unsaved is not None:
@@ -179,6 +190,7 @@ def _measured(wanted: run.Wanted, what: str, folder: Path) -> Result:
     metavar="X",
     help="Exit with 1 if an object has more transfers per operation after.",
 )
+@html_options
 @results_option
 @timeout_option
 @jobs_option
@@ -191,6 +203,8 @@ def compare_command(
     as_json: bool,
     everything: bool,
     fail_above: float | None,
+    html_file: Path | None,
+    profile_name: str,
     folder: Path,
     timeout: float,
     jobs: int | None,
@@ -200,6 +214,7 @@ def compare_command(
     BEFORE and AFTER are kernels, as --kernel of check names them, or saved
     results (*.json): partywall compare stock partywall.
     """
+    profile = profiles.load(profile_name)
     chosen = workloads.select(names)
     shape = shape_of(containers, cpus)
     more: dict[str, Any] = {"timeout": timeout} | ({} if jobs is None else {"jobs": jobs})
@@ -216,6 +231,9 @@ def compare_command(
         click.echo(comparison.dump(compared), nl=False)
     else:
         comparison.render(compared, Console(), verbose=everything)
+    if html_file is not None:
+        old, new = found
+        write_html(html_file, old, new, profile)
     return OVER_LIMIT if fail_above is not None and compared.worst > fail_above else 0
 
 
@@ -231,6 +249,7 @@ def _show(result: Result, as_json: bool, as_ktap: bool, limit: float, everything
 @commands.command()
 @click.argument("file", type=FILE, required=False)
 @view_options
+@html_options
 @click.option("--fail-above", type=RATE, metavar="X", help="As for check.")
 @click.option("--results", "folder", type=FOLDER, default=results.FOLDER, show_default=True)
 def report(
@@ -238,11 +257,16 @@ def report(
     as_json: bool,
     as_ktap: bool,
     everything: bool,
+    html_file: Path | None,
+    profile_name: str,
     fail_above: float | None,
     folder: Path,
 ) -> int:
     """Show a saved result, the newest one unless FILE is named."""
     one_view(as_json, as_ktap)
+    profile = profiles.load(profile_name)
     result = results.load(file or results.newest(folder))
     _show(result, as_json, as_ktap, THRESHOLD if fail_above is None else fail_above, everything)
+    if html_file is not None:
+        write_html(html_file, result, None, profile)
     return OVER_LIMIT if fail_above is not None and result.worst > fail_above else 0

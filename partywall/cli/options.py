@@ -12,12 +12,13 @@ from typing import Any
 import click
 from rich.console import Console
 
-from partywall import __version__, results, run
+from partywall import __version__, cache, profiles, results, run
 from partywall.errors import PartywallError, UsageProblem
 from partywall.image import Topology
 from partywall.measure import possible
 from partywall.progress import Progress, Quiet, Terminal
 from partywall.report.words import plain
+from partywall.result import Result
 
 OVER_LIMIT, INTERRUPTED = 1, 130
 """Exit statuses beside those of errors."""
@@ -92,6 +93,29 @@ def view_options(command: click.decorators.FC) -> click.decorators.FC:
     return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(
         command
     )
+
+
+def html_options(command: click.decorators.FC) -> click.decorators.FC:
+    """Options for a page beside what is printed."""
+    command = click.option(
+        "--profile",
+        "profile_name",
+        default=profiles.DEFAULT,
+        show_default=True,
+        metavar="NAME|FILE.toml",
+        help="Machine that the page predicts for.",
+    )(command)
+    return click.option(
+        "--html", "html_file", type=FILE, metavar="FILE", help="Write a page that stands alone."
+    )(command)
+
+
+def write_html(path: Path, before: Result, after: Result | None, profile: profiles.Profile) -> None:
+    """Writes the page of a result, or of two, whole or not at all."""
+    # matplotlib takes half a second to load, and few commands draw.
+    from partywall.report import html  # noqa: PLC0415
+
+    cache.write_whole(path, html.render(before, after, profile))
 
 
 def one_view(as_json: bool, as_ktap: bool) -> None:

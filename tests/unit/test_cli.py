@@ -422,3 +422,22 @@ def test_the_model_is_laid_beside_what_was_published(partywall: Partywall) -> No
     done = partywall("model", "--profile", "ice-lake-2x32")
     assert (done.status, done.err) == (0, "")
     assert "380,068" in done.out
+
+
+def test_a_page_is_written_whole_or_not_at_all(
+    partywall: Partywall, saved: Path, tmp_path: Path
+) -> None:
+    done = partywall("report", saved, "--html", "page.html")
+    assert (done.status, done.err) == (0, "")
+    assert (tmp_path / "page.html").read_text().rstrip().endswith("</html>")
+    refused(partywall("report", saved, "--html", tmp_path), USAGE, "directory")
+    done = partywall("report", saved, "--html", saved / "x.html")
+    assert (done.status, done.err.count("\n")) == (ENVIRONMENT, 1)
+    refused(partywall("report", saved, "--html", "x.html", "--profile", "abacus"), USAGE, "abacus")
+    assert not (tmp_path / "x.html").exists()
+
+
+def test_two_saved_results_make_one_page(partywall: Partywall, saved: Path, tmp_path: Path) -> None:
+    done = partywall("compare", saved, saved, "--html", "both.html")
+    assert (done.status, done.err) == (0, "")
+    assert "before" in (tmp_path / "both.html").read_text()

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The page: all is in it, nothing is fetched, and a real browser has no complaint."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+
+from partywall import profiles
+from partywall.report import html
+from partywall.report.html import drawing
+from partywall.result import CallCount, Result
+
+TWO = profiles.load("ice-lake-2x32")
+VOID = set("meta link br hr img input col path use rect".split())
+EVIL = '</script><script>alert(1)</script>" onload="x\x1b'
+
+
+def before() -> Result:
+    lock = builders.lock("sysctl_lock", 1500, slept=0.5)
+    waits = [CallCount(function="synchronize_rcu", per_op=0.5)]
+    locked = builders.many_walls().model_copy(update={"locks": [lock], "waits": waits})
+    return builders.result(builders.signal(), builders.isolated(), builders.false_sharing(), locked)
+
+
+def after() -> Result:
+    return builders.result(builders.signal().model_copy(update={"walls": [], "between": 0.0}))
+
+
+class Reader(HTMLParser):
+    """Notes what a page is made of; fails if an element is not closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.said = ""
+
+    def handle_starttag(self, tag: str, attributes: Any) -> None:
+        self.attributes += [(tag, name, value or "") for name, value in attributes]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: Any) -> None:
+        self.attributes += [(tag, name, value or "") for name, value in attributes]
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] not in (["style"], ["script"]):
+            self.said += data
+
+
+def read(page: str) -> Reader:
+    reader = Reader()
+    reader.feed(page)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+@pytest.mark.parametrize("other", [None, after()])
+def test_a_page_is_whole_and_the_same_each_time(other: Result | None) -> None:
+    page = html.render(before(), other, TWO)
+    assert page == html.render(before(), other, TWO)
+    reader = read(page)
+    for word in ("init_ucounts", "sysctl_lock", "synchronize_rcu", "isolated", "false sharing"):
+        assert word in reader.said
+    ids = [value for _, name, value in reader.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    links = {value[1:] for tag, name, value in reader.attributes if (tag, name) == ("a", "href")}
+    assert links <= set(ids)
+
+
+def test_a_page_refers_to_nothing_outside_of_it() -> None:
+    page = html.render(before(), after(), TWO)
+    reader = read(page)
+    for _, name, value in reader.attributes:
+        if name in ("src", "href", "xlink:href", "srcset", "action", "data"):
+            assert value.startswith("#"), value
+    assert not re.search(r"@import|url\((?!#)", page)
+
+
+def test_names_out_of_a_guest_do_nothing_in_a_page() -> None:
+    walls = [builders.named_wall(EVIL)]
+    one = builders.workload("signal", walls).model_copy(
+        update={
+            "operation": EVIL,
+            "variant": EVIL,
+            "locks": [builders.lock(EVIL, 50, field=EVIL)],
+            "waits": [CallCount(function=EVIL, per_op=1)],
+            "calls": [CallCount(function=EVIL, per_op=1)],
+        }
+    )
+    found = builders.result(one)
+    kernel = found.kernel.model_copy(update={"release": EVIL, "source": EVIL, "version": EVIL})
+    named = found.model_copy(update={"kernel": kernel})
+    page = html.render(named, named, TWO)
+    assert "<script>alert" not in page
+    assert "\x1b" not in page
+    assert not [name for _, name, _ in read(page).attributes if name == "onload"]
+
+
+def test_a_result_without_workloads_is_a_page_too() -> None:
+    assert "Summary" in read(html.render(builders.result(), None, TWO)).said
+
+
+def test_the_drawing_puts_fields_where_they_are() -> None:
+    (wall,) = builders.false_sharing().walls
+    drawn = drawing.draw(wall)
+    for box, use in zip(drawn.fields, sorted(wall.fields, key=lambda use: use.offset), strict=True):
+        assert box.left == pytest.approx(100 * use.offset / 64)
+        assert box.left + box.width <= 100
+        assert use.path in box.told
+    assert {user.name for user in drawn.users} == {site.function for site in wall.code}
+
+
+def browsed(page: Path, width: int, folder: Path) -> tuple[str, list[str]]:
+    """What a browser's console said, and the addresses it asked the network for."""
+    log = folder / f"net-{width}.json"
+    done = subprocess.run(
+        [
+            *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
+            *("--disable-background-networking", "--disable-component-update", "--no-first-run"),
+            *("--disable-sync", "--disable-default-apps", "--disable-extensions"),
+            f"--user-data-dir={folder / 'profile'}",
+            f"--window-size={width},1200",
+            f"--screenshot={folder / 'page.png'}",
+            f"--log-net-log={log}",
+            *("--enable-logging=stderr", "--log-level=0"),
+            page.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    events = json.loads(log.read_text())["events"]
+    asked = {event["params"]["url"] for event in events if "url" in event.get("params", {})}
+    console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    return "\n".join(console), sorted(url for url in asked if not url.startswith("file:"))
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+def test_a_browser_has_no_complaint_and_asks_for_nothing(tmp_path: Path, width: int) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(html.render(before(), after(), TWO))
+    console, asked = browsed(page, width, tmp_path)
+    assert console == ""
+    assert [url for url in asked if "partywall" in url or url.startswith("data:")] == []
+    assert (tmp_path / "page.png").stat().st_size > 10_000
+
+
+def test_a_browser_would_say_what_is_wrong(tmp_path: Path) -> None:
+    page = tmp_path / "bad.html"
+    page.write_text('<script>nonesuch()</script><img src="http://partywall.invalid/x.png">')
+    console, asked = browsed(page, 400, tmp_path)
+    assert "nonesuch" in console
+    assert "http://partywall.invalid/x.png" in asked
