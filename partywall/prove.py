@@ -6,15 +6,15 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from partywall import guest, image, qemu, workloads
-from partywall.errors import EnvironmentProblem
+from partywall.errors import EnvironmentProblem, UsageProblem
 from partywall.guest import Guest
 from partywall.image import Topology
 from partywall.kernels import Kernel, build, series
-from partywall.kernels.git import git
 from partywall.progress import Progress
 
 # New files belong to the maintainers of what they belong to; MAINTAINERS says who
@@ -42,41 +42,28 @@ def complaints(tree: Path, patch: Path) -> list[str]:
     return found
 
 
-def changed_lines(tree: Path) -> dict[str, set[int]]:
-    """Lines of the newest commit, numbered as in the files it leaves, by file."""
-    found: dict[str, set[int]] = {}
-    lines: set[int] = set()
-    for line in git(tree, "diff", "--unified=0", "--no-renames", "HEAD^", "HEAD").splitlines():
-        if line.startswith("+++ "):
-            lines = found.setdefault(line[6:], set()) if line.startswith("+++ b/") else set()
-        elif hunk := re.match(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@", line):
-            first, count = int(hunk[1]), int(hunk[2] or 1)
-            lines.update(range(first, first + count))
-    return found
+def sparse_warnings(said: str) -> Counter[str]:
+    """What sparse says, by file and words, and how often. Lines are left out: they move."""
+    found = re.findall(r"^\S+?:\d+:\d+: (?:warning|error): .*$", said, re.MULTILINE)
+    return Counter(
+        re.sub(r"^(?:\./)?(\S+?):\d+:\d+:", r"\1:", line) for line in dict.fromkeys(found)
+    )
 
 
-def sparse_warnings(said: str, lines: dict[str, set[int]]) -> list[str]:
-    """What sparse says of those lines, a line each."""
-    found = re.findall(r"^((\S+?):(\d+):\d+: (?:warning|error): .*)$", said, re.MULTILINE)
-    return [
-        text
-        for text, path, number in dict.fromkeys(found)
-        if int(number) in lines.get(path.removeprefix("./"), ())
-    ]
-
-
-def sparse(make: build.Make) -> list[str]:
-    """What sparse says of the newest commit's lines in a tree that was built in."""
-    lines = changed_lines(make.tree)
-    objects = [str(Path(path).with_suffix(".o")) for path in lines if path.endswith(".c")]
-    objects = [name for name in objects if (make.tree / name).is_file()]
-    if not objects:
-        return []
+def sparse(make: build.Make, files: list[str]) -> Counter[str]:
+    """What sparse says of C files of a tree."""
+    if not files:
+        return Counter()
     if shutil.which("sparse") is None:
         raise EnvironmentProblem("sparse is not installed", "run make setup")
     before = make.log.stat().st_size
-    make("C=2", *objects)
-    return sparse_warnings(make.log.read_bytes()[before:].decode(errors="replace"), lines)
+    make("C=2", *(str(Path(path).with_suffix(".o")) for path in files))
+    return sparse_warnings(make.log.read_bytes()[before:].decode(errors="replace"))
+
+
+def c_files(patch: series.Patch) -> list[str]:
+    """C files that a patch changes or makes."""
+    return re.findall(r"^\+\+\+ b/(\S+\.c)$", patch.text, re.MULTILINE)
 
 
 def boots(kernel: Kernel, progress: Progress) -> None:
@@ -97,15 +84,29 @@ def boots(kernel: Kernel, progress: Progress) -> None:
         machine.wait_for("ready")
 
 
-def prove(progress: Progress) -> Iterator[str]:
-    """Names of the patches, each after it was proven. PartywallError for the first that is not."""
+def prove(progress: Progress, first: int = 1) -> Iterator[str]:
+    """Names of the patches from number ``first`` on, each after it was proven.
+
+    PartywallError for the first that is not: it does not build or boot, checkpatch
+    has something to say, or sparse says what it did not say before.
+    """
     patches = series.read()
-    for patch, make, kernel in build.stepwise(patches, _VARIANT, progress):
-        for tool, against in (
-            ("checkpatch --strict", complaints(make.tree, patch.path)),
-            ("sparse", sparse(make)),
-        ):
+    if not 1 <= first <= len(patches):
+        raise UsageProblem(f"the series has no patch {first}", f"it has 1 to {len(patches)}")
+    with build.steps(patches[: first - 1], _VARIANT, progress) as step:
+        tree = step.make.tree
+        for number, patch in enumerate(patches[first - 1 :], start=first):
+            old = [path for path in c_files(patch) if (tree / path).is_file()]
+            before = sparse(step.make, old)
+            step.apply(patch)
+            against = complaints(tree, patch.path)
             if against:
-                raise EnvironmentProblem(f"{patch.name}: {against[0]}", f"{tool} says so")
-        boots(kernel, progress)
-        yield patch.name
+                raise EnvironmentProblem(f"{patch.name}: {against[0]}", "checkpatch says so")
+            kernel = step.kernel(f"{number} of {len(patches)}, {patch.name}")
+            # A file that another includes, as tests are, is no object of its own.
+            built = [path for path in c_files(patch) if (tree / path).with_suffix(".o").is_file()]
+            new = sparse(step.make, built) - before
+            if new:
+                raise EnvironmentProblem(f"{patch.name}: {min(new)}", "sparse says so")
+            boots(kernel, progress)
+            yield patch.name

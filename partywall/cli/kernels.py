@@ -80,12 +80,13 @@ def series_refresh(tree: Path) -> int:
 
 
 @series_group.command("prove")
-def series_prove() -> int:
+@click.option("--from", "first", default=1, show_default=True, help="Number of the first patch.")
+def series_prove(first: int) -> int:
     """Build and boot the kernel after each patch; run checkpatch and sparse on it.
 
     A patch that changes a header takes as long as a whole build.
     """
     with progress_on_terminal() as progress:
-        for name in prove.prove(progress):
-            click.echo(f"{name}: builds, boots, checkpatch and sparse have nothing to say")
+        for name in prove.prove(progress, first):
+            click.echo(f"{name}: builds, boots, checkpatch and sparse have nothing new to say")
     return 0

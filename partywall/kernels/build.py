@@ -215,13 +215,10 @@ def first_error(log: str) -> str:
     return (log.strip().splitlines() or ["it said nothing"])[-1][:200]
 
 
-def _compile(
-    make: Make, config: str, wanted: str, local: str, into: Path, name: str, progress: Progress
-) -> None:
-    """Configures, compiles, and puts what a guest needs into ``into``."""
+def _configure(make: Make, config: str, wanted: str, version: str, name: str) -> None:
+    """Makes the configuration; EnvironmentProblem if it comes out without what is wanted."""
     output = make.output or make.tree
     (output / ".config").write_text(config)
-    version = f"LOCALVERSION={local}"
     make("olddefconfig", version)
     got = (output / ".config").read_text()
     lacking = unmet(wanted, got)
@@ -230,6 +227,15 @@ def _compile(
             f"{name} can't be configured as {', '.join(lacking[:3])}",
             f"the fragments are in {FRAGMENTS}",
         )
+
+
+def _compile(
+    make: Make, config: str, wanted: str, local: str, into: Path, name: str, progress: Progress
+) -> None:
+    """Configures, compiles, and puts what a guest needs into ``into``."""
+    output = make.output or make.tree
+    version = f"LOCALVERSION={local}"
+    _configure(make, config, wanted, version, name)
     known = cache.root() / "build" / "lines"
     try:
         whole, seconds = (float(word) for word in known.read_text().split())
@@ -312,29 +318,42 @@ def from_series(
     return _kernel(entry, f"{title} (linux-source {origin.version})")
 
 
-def stepwise(
-    patches: list[series.Patch], variant: Variant, progress: Progress
-) -> Iterator[tuple[series.Patch, Make, Kernel]]:
-    """The kernel after each patch, built on what the one before left.
+class Steps:
+    """A tree in which patches are applied and built one after the other."""
 
-    Yields the patch, ``make`` in the tree at it, and the kernel, which is gone with the next.
-    """
+    _VERSION = "LOCALVERSION=-step"
+
+    def __init__(self, tree: Path, place: Path, variant: Variant, progress: Progress) -> None:
+        self.make = Make(tree, place / "log")
+        self.make.log.write_bytes(b"")
+        self._place, self._progress = place, progress
+        self._over = fragments(variant)
+        self._config = configuration(debian_config(progress), self._over)
+        with progress.step("configuring", 60):
+            _configure(self.make, self._config, self._over, self._VERSION, "the kernel")
+            self.make(self._VERSION, "prepare")
+
+    def apply(self, patch: series.Patch) -> None:
+        """Applies one more patch."""
+        series.apply(self.make.tree, patch)
+
+    def kernel(self, title: str) -> Kernel:
+        """The kernel as the tree is now; the one before is gone."""
+        into = self._place / "kernel"
+        shutil.rmtree(into, ignore_errors=True)
+        into.mkdir()
+        local = self._VERSION.partition("=")[2]
+        _compile(self.make, self._config, self._over, local, into, title, self._progress)
+        return _kernel(into, title)
+
+
+@contextlib.contextmanager
+def steps(patches: list[series.Patch], variant: Variant, progress: Progress) -> Iterator[Steps]:
+    """A tree with ``patches`` applied, to go on from, patch by patch."""
     origin = source.get(progress)
-    over = fragments(variant)
-    config = configuration(debian_config(progress), over)
     with _alone(progress) as folder, tempfile.TemporaryDirectory(dir=folder) as place:
-        tree = checkout(origin, [], folder)
-        for number, patch in enumerate(patches, start=1):
-            series.apply(tree, patch)
-            into = Path(place) / str(number)
-            into.mkdir()
-            log = folder / "step.log"
-            log.write_bytes(b"")
-            title = f"{number} of {len(patches)}, {patch.name}"
-            make = Make(tree, log)
-            _compile(make, config, over, "-step", into, title, progress)
-            yield patch, make, _kernel(into, title)
-            shutil.rmtree(into)
+        tree = checkout(origin, patches, folder)
+        yield Steps(tree, Path(place), variant, progress)
         git(tree, "clean", "-fdxq")
 
 
