@@ -42,6 +42,13 @@ class CallChange(Model):
     calls: Change
 
 
+class LockChange(Model):
+    """Instructions per operation under a lock that containers share."""
+
+    object: str
+    instructions: Change
+
+
 class WorkloadChange(Model):
     """One workload in one topology on both kernels."""
 
@@ -55,6 +62,9 @@ class WorkloadChange(Model):
     instructions: Change = Field(description="Kernel instructions per op.")
     calls: list[CallChange]
     objects: list[WallChange] = Field(description="Most transfers of either kernel first.")
+    locks: list[LockChange] = Field(
+        default_factory=list, description="Most instructions on either kernel first."
+    )
 
 
 class Comparison(Model):
@@ -111,6 +121,23 @@ def _calls(before: WorkloadResult, after: WorkloadResult) -> list[CallChange]:
     ]
 
 
+def _locks(before: WorkloadResult, after: WorkloadResult) -> list[LockChange]:
+    sides: tuple[dict[str, float], dict[str, float]] = (defaultdict(float), defaultdict(float))
+    for found, result in zip(sides, (before, after), strict=True):
+        for lock in result.locks:
+            found[lock.object] += lock.instructions
+    old, new = sides
+    changes = [
+        LockChange(
+            object=name, instructions=Change(before=old.get(name, 0), after=new.get(name, 0))
+        )
+        for name in {**old, **new}
+    ]
+    return sorted(
+        changes, key=lambda o: (-max(o.instructions.before, o.instructions.after), o.object)
+    )
+
+
 def _workload(before: WorkloadResult, after: WorkloadResult) -> WorkloadChange:
     return WorkloadChange(
         title=before.title,
@@ -125,6 +152,7 @@ def _workload(before: WorkloadResult, after: WorkloadResult) -> WorkloadChange:
         instructions=Change(before=before.instructions.kernel, after=after.instructions.kernel),
         calls=_calls(before, after),
         objects=_objects(before, after),
+        locks=_locks(before, after),
     )
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The commands, their options and exit codes.
 
-0: done, and nothing over --fail-above. 1: a wall is over --fail-above.
+0: done, and nothing over --fail-above. 1: a wall is over --fail-above, or diff found a
+regression.
 2: asked for something that can't be. 3: this machine or the guest failed.
 130: interrupted.
 """
@@ -16,11 +17,11 @@ from typing import NoReturn
 
 import click
 
-from partywall.cli import kernels, machine, measure, predict
+from partywall.cli import differ, kernels, machine, measure, predict
 from partywall.cli.options import INTERRUPTED, commands, say
 from partywall.errors import EnvironmentProblem, PartywallError, UsageProblem
 
-__all__ = ["commands", "kernels", "machine", "main", "measure", "predict"]
+__all__ = ["commands", "differ", "kernels", "machine", "main", "measure", "predict"]
 
 
 class _Interrupted(BaseException):

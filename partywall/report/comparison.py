@@ -18,6 +18,9 @@ from partywall.report.words import plain, rate, topology
 OBJECTS = 12
 """Objects with walls shown for each workload unless all are asked for."""
 
+LOCK = 0.01
+"""Share of an operation's instructions from which on a lock is shown."""
+
 
 def dump(comparison: Comparison) -> str:
     """The comparison as JSON; equal comparisons give equal text."""
@@ -52,6 +55,7 @@ def _blocks(comparison: Comparison, verbose: bool) -> Iterator[RenderableType]:
         if workload.objects:
             yield ""
             yield from _objects(workload, None if verbose else OBJECTS)
+            yield from _locks(workload)
     if comparison.alone:
         yield ""
         yield Text(plain(f"only in one of the two: {', '.join(comparison.alone)}"))
@@ -106,6 +110,24 @@ def _calls(workloads: list[WorkloadChange]) -> Iterator[RenderableType]:
                 Text(plain(call.function)),
                 Text(plain(f"{one.title} {topology(one.topology)}")),
             )
+    yield table
+
+
+def _locks(workload: WorkloadChange) -> Iterator[RenderableType]:
+    """Locks that hold up at least a hundredth of an operation, on either kernel."""
+    least = LOCK * workload.instructions.before
+    shown = [
+        lock
+        for lock in workload.locks
+        if max(lock.instructions.before, lock.instructions.after) >= least
+    ]
+    if not shown:
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("instr/op", justify="right", no_wrap=True)
+    table.add_column("under the lock", overflow="fold")
+    for lock in shown:
+        table.add_row(_arrow(lock.instructions), Text(plain(lock.object)))
     yield table
 
 

@@ -441,3 +441,16 @@ def test_two_saved_results_make_one_page(partywall: Partywall, saved: Path, tmp_
     done = partywall("compare", saved, saved, "--html", "both.html")
     assert (done.status, done.err) == (0, "")
     assert "before" in (tmp_path / "both.html").read_text()
+
+
+def test_a_regression_is_an_exit_status(partywall: Partywall, saved: Path, tmp_path: Path) -> None:
+    free = builders.result(builders.signal().model_copy(update={"walls": []}), builders.isolated())
+    (tmp_path / "free.json").write_text(json_.dump(free))
+    assert partywall("diff", saved, saved).status == 0
+    assert partywall("diff", saved, "free.json").status == 0
+    worse = partywall("diff", "free.json", saved, "--json")
+    assert (worse.status, worse.err) == (OVER_LIMIT, "")
+    assert json.loads(worse.out)["findings"][0]["how"] == "appeared"
+    refused(partywall("diff", saved, "missing.json"), USAGE, "missing.json")
+    refused(partywall("diff", saved), USAGE, "AFTER")
+    refused(partywall("diff", saved, saved, "--least", "-1"), USAGE, "--least")

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What changed between two results, and what of it is a regression."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import builders
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from partywall.compare import Change
+from partywall.diff import Difference, Tolerance, diff, how
+from partywall.errors import UsageProblem
+from partywall.report import difference
+from partywall.result import CallCount, Instructions, Result
+
+USUAL = Tolerance()
+RATES = st.floats(0, 1e6)
+
+
+def changed(**more: Any) -> Result:
+    return builders.result(builders.signal().model_copy(update=more), builders.isolated())
+
+
+SAME = changed()
+
+
+def told(after: Result, before: Result = SAME) -> list[tuple[str, str, str]]:
+    return [(f.how, f.what, f.name) for f in diff(before, after, USUAL).findings]
+
+
+def shown(found: Difference) -> str:
+    file = io.StringIO()
+    difference.render(found, Console(file=file, width=80))
+    return file.getvalue()
+
+
+def test_a_result_does_not_differ_from_itself() -> None:
+    found = diff(SAME, SAME, Tolerance(least=0, share=0, instructions=0))
+    assert found.findings == []
+    assert "nothing changed" in shown(found)
+
+
+def test_walls_go_and_appear() -> None:
+    none = changed(walls=[])
+    gone = told(none)
+    assert ("went", "wall", "init_ucounts") in gone
+    assert {how for how, _, _ in gone} == {"went"}
+    found = diff(none, SAME, USUAL)
+    assert {(f.how, f.regression) for f in found.findings} == {("appeared", True)}
+    assert "regressions" in shown(found)
+
+
+def test_instructions_calls_and_locks_count_too() -> None:
+    ran = builders.signal().instructions
+    more = Instructions(kernel=ran.kernel * 1.06, user=ran.user, background=0)
+    assert told(changed(instructions=more)) == [("grew", "instructions", "kernel")]
+    slight = Instructions(kernel=ran.kernel * 1.04, user=ran.user, background=0)
+    assert told(changed(instructions=slight)) == []
+    called = [CallCount(function="kmem_cache_free", per_op=n) for n in (1.0, 2.0)]
+    assert told(changed(calls=called[1:]), changed(calls=called[:1])) == [
+        ("grew", "calls", "kmem_cache_free")
+    ]
+    held = changed(locks=[builders.lock("rtnl_mutex", ran.kernel / 2)])
+    assert told(held) == [("appeared", "lock", "rtnl_mutex")]
+    assert told(changed(locks=[builders.lock("rtnl_mutex", 5)])) == []
+
+
+def test_regressions_come_first() -> None:
+    ran = builders.signal().instructions
+    more = Instructions(kernel=ran.kernel * 2, user=ran.user, background=0)
+    found = diff(SAME, changed(walls=[], instructions=more), USUAL).findings
+    assert [f.regression for f in found] == sorted((f.regression for f in found), reverse=True)
+    assert found[0].what == "instructions"
+
+
+@given(RATES, RATES, st.floats(0, 10), st.floats(0, 2))
+def test_a_change_is_what_it_is_the_other_way_round(
+    before: float, after: float, least: float, share: float
+) -> None:
+    there = how(Change(before=before, after=after), least, 0)
+    back = how(Change(before=after, after=before), least, 0)
+    mirror = {"grew": "shrank", "shrank": "grew", "appeared": "went", "went": "appeared"}
+    assert back == (None if there is None else mirror[there])
+    if abs(after - before) <= least or abs(after - before) <= share * before:
+        assert how(Change(before=before, after=after), least, share) is None
+
+
+def test_json_is_what_the_schema_says() -> None:
+    found = diff(SAME, changed(walls=[]), USUAL)
+    jsonschema.validate(json.loads(difference.dump(found)), difference.schema())
+    assert Difference.model_validate_json(difference.dump(found)) == found
+
+
+def test_results_without_a_workload_in_common_are_refused() -> None:
+    with pytest.raises(UsageProblem, match="in common"):
+        diff(SAME, builders.result(builders.false_sharing()), USUAL)
