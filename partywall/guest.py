@@ -229,12 +229,12 @@ class Guest:
         Raises EnvironmentProblem that tells what the guest died of, or that
         nothing came within ``timeout`` seconds.
         """
-        self._until(self.recording.exists)
+        self.wait_until(self.recording.exists)
         return self.recording
 
     def wait_for(self, word: str) -> None:
         """Waits until the guest says ``PARTYWALL word``."""
-        self._until(lambda: self.said(word) is not None)
+        self.wait_until(lambda: self.said(word) is not None)
 
     def wait_for_end(self) -> bool:
         """Waits until the guest ends by itself; False if it took more than ``timeout``."""
@@ -245,7 +245,8 @@ class Guest:
             return False
         return True
 
-    def _until(self, condition: Callable[[], bool]) -> None:
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Waits until a condition holds; EnvironmentProblem as for `wait`."""
         assert self._process is not None
         deadline = time.monotonic() + self.settings.timeout
         while not condition():

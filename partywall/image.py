@@ -92,7 +92,7 @@ def build_workload(source: Path | None, progress: Progress) -> Path:
     if source is None:
         sources.append(harness / "launch.c")
     else:
-        sources += [harness / "main.c", source / f"{source.name}.c"]
+        sources += [harness / "main.c", harness / "timed.c", source / f"{source.name}.c"]
     return compile_static(sources, harness, progress)
 
 
@@ -107,20 +107,28 @@ def apparmor_policy() -> bytes:
     return done.stdout
 
 
+LAYER_FOLDERS = ("dev", "etc", "proc", "run", "sys", "tmp", f"{PROGRAM_DIR[1:]}", "var")
+
+
+def layer_files(programs: dict[str, bytes]) -> dict[str, bytes]:
+    """Files of the one image that all containers are made from, by path in it."""
+    found = {
+        "etc/hostname": b"container\n",
+        # The target of a bind mount has to be a file, as its source is.
+        "run/partywall": b"",
+        f"{SHARED_DIR[1:]}/file": b"A file that all containers share.\n" * 16,
+    }
+    found |= {f"{SHARED_DIR[1:]}/other-{number}": b"another\n" for number in range(3)}
+    return found | {path.lstrip("/"): data for path, data in programs.items()}
+
+
 def _layer(archive: Archive, programs: dict[str, bytes]) -> None:
     """The one image that all containers are made from: their lower layer."""
-    for path in ("dev", "etc", "proc", "run/partywall", "sys", "usr/lib", "var"):
-        archive.directory(f"layer/{path}")
-    # The target of a bind mount has to be a file, as its source is.
-    del archive.entries["layer/run/partywall"]
-    archive.file("layer/run/partywall", b"")
-    archive.directory("layer/tmp", 0o1777)
-    archive.file("layer/etc/hostname", b"container\n")
-    archive.file(f"layer{SHARED_DIR}/file", b"A file that all containers share.\n" * 16)
-    for number in range(3):
-        archive.file(f"layer{SHARED_DIR}/other-{number}", b"another\n")
-    for path, data in programs.items():
-        archive.file(f"layer{path}", data, 0o755)
+    for path in LAYER_FOLDERS:
+        archive.directory(f"layer/{path}", 0o1777 if path == "tmp" else 0o755)
+    names = {path.lstrip("/") for path in programs}
+    for path, data in layer_files(programs).items():
+        archive.file(f"layer/{path}", data, 0o755 if path in names else 0o644)
 
 
 def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
@@ -153,8 +161,11 @@ def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
     return archive.pack()
 
 
-def job(workload: Workload, topology: Topology, *, confined: bool) -> bytes:
-    """The archive that tells the guest which containers to make."""
+def job(workload: Workload, topology: Topology, *, confined: bool, milliseconds: int = 0) -> bytes:
+    """The archive that tells the guest which containers to make.
+
+    ``milliseconds``: run by the clock for so long, instead of a window.
+    """
     archive = Archive()
     known = syscalls.numbers() if confined else {}
     if workload.command:
@@ -176,6 +187,8 @@ def job(workload: Workload, topology: Topology, *, confined: bool) -> bytes:
             "PW_WARMUP": str(workload.warmup),
             "PW_WINDOW": str(workload.window),
         }
+        if milliseconds:
+            environment["PW_MILLISECONDS"] = str(milliseconds)
         config = oci.config(
             number=number,
             cpus=range(first, first + topology.cpus),

@@ -17,11 +17,11 @@ from typing import NoReturn
 
 import click
 
-from partywall.cli import differ, kernels, machine, measure, predict
+from partywall.cli import benchmark, differ, kernels, machine, measure, predict
 from partywall.cli.options import INTERRUPTED, commands, say
 from partywall.errors import EnvironmentProblem, PartywallError, UsageProblem
 
-__all__ = ["commands", "differ", "kernels", "machine", "main", "measure", "predict"]
+__all__ = ["benchmark", "commands", "differ", "kernels", "machine", "main", "measure", "predict"]
 
 
 class _Interrupted(BaseException):

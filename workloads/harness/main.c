@@ -5,6 +5,7 @@
 #include "harness.h"
 #include "partywall.h"
 #include "spread.h"
+#include "timed.h"
 
 /* Operations number from to to - 1. */
 static void operations(const struct run *run, unsigned long from, unsigned long to)
@@ -26,6 +27,11 @@ int main(int argc, char **argv)
 	spread(&plan, argv);
 	if (workload.prepare)
 		workload.prepare(&plan.run);
+	if (plan.milliseconds) {
+		timed(&plan);
+		for (;;)
+			pause();
+	}
 	operations(&plan.run, 0, plan.warmup);
 	barrier_wait(plan.barrier, plan.procs);
 

@@ -49,6 +49,8 @@ void plan_read(struct plan *plan)
 	plan->procs = number("PW_PROCS");
 	plan->warmup = number("PW_WARMUP");
 	plan->window = number("PW_WINDOW");
+	plan->milliseconds = getenv("PW_MILLISECONDS") ? number("PW_MILLISECONDS") : 0;
+	plan->cpu_list = getenv("PW_CPU_LIST");
 	plan->barrier = text("PW_BARRIER");
 	plan->run.variant = text("PW_VARIANT");
 }
@@ -63,6 +65,26 @@ static void pin(unsigned int cpu)
 		fail("sched_setaffinity");
 }
 
+/* The CPU of a slot: that entry of the list, or so many behind the first. */
+static unsigned int cpu_of(const struct plan *plan, unsigned int slot)
+{
+	const char *entry = plan->cpu_list;
+	char *end;
+	unsigned long cpu;
+
+	if (!entry)
+		return plan->first_cpu + slot;
+	while (slot-- && entry)
+		entry = strchr(entry, ',') ? strchr(entry, ',') + 1 : NULL;
+	errno = EINVAL;
+	if (!entry)
+		fail("PW_CPU_LIST");
+	cpu = strtoul(entry, &end, 10);
+	if (end == entry || (*end && *end != ','))
+		fail("PW_CPU_LIST");
+	return cpu;
+}
+
 void spread(struct plan *plan, char **argv)
 {
 	const char *slot = getenv("PW_SLOT");
@@ -73,7 +95,7 @@ void spread(struct plan *plan, char **argv)
 	if (slot) {
 		plan->run.slot = number("PW_SLOT");
 		plan->run.index = plan->first_cpu + plan->run.slot;
-		pin(plan->run.index);
+		pin(cpu_of(plan, plan->run.slot));
 		return;
 	}
 	for (n = 0; n < plan->cpus; n++) {

@@ -6,11 +6,13 @@
 
 /* What every program in a container is told, by environment variables. */
 struct plan {
-	unsigned int first_cpu;	/* PW_CPU: the container's first CPU */
+	unsigned int first_cpu;	/* PW_CPU: the container's first CPU, and process */
+	const char *cpu_list;	/* PW_CPU_LIST: its CPUs, if not the next ones */
 	unsigned int cpus;	/* PW_CPUS: how many it has */
 	unsigned int procs;	/* PW_PROCS: processes in all containers */
 	unsigned long warmup;	/* PW_WARMUP: operations before the window */
 	unsigned long window;	/* PW_WINDOW: operations in it */
+	unsigned long milliseconds; /* PW_MILLISECONDS: run by the clock instead */
 	const char *barrier;	/* PW_BARRIER: file of the barrier */
 	struct run run;		/* PW_VARIANT */
 };
