@@ -36,6 +36,7 @@ BUSY = 0.05
 """Share of the CPUs' time that others take from which on a warning is due."""
 
 STOLEN = 0.01
+_EMULATED = "emulated threads"
 
 
 class Point(Model):
@@ -165,7 +166,7 @@ def _runners(wanted: Wanted, progress: Progress) -> Iterator[list[tuple[str, str
             ]
         return
     accel = accelerator(wanted.accel)
-    words = "KVM" if accel == "kvm" else "emulated threads"
+    words = "KVM" if accel == "kvm" else _EMULATED
     yield [
         (f"{kernel.release} ({kernel.source})", words, _in_guest(wanted, kernel, accel, progress))
         for kernel in wanted.kernels
@@ -204,6 +205,8 @@ def bench(wanted: Wanted, progress: Progress) -> Bench:
                         done += 1
                         step.done = done / total
         names = [(name, words) for name, words, _ in runners]
+    if any(words == _EMULATED for _, words in names):
+        warnings.append("emulated threads say how kernels compare, not how fast hardware is")
     after = cpus.times(chosen)
     passed = after.total - before.total
     if passed and (after.stolen - before.stolen) / passed > STOLEN:

@@ -454,3 +454,23 @@ def test_a_regression_is_an_exit_status(partywall: Partywall, saved: Path, tmp_p
     refused(partywall("diff", saved, "missing.json"), USAGE, "missing.json")
     refused(partywall("diff", saved), USAGE, "AFTER")
     refused(partywall("diff", saved, saved, "--least", "-1"), USAGE, "--least")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["-n", "4000"], "CPUs are needed"),
+        (["-n", "none"], "no list of numbers"),
+        (["-w", "abacus"], "abacus"),
+        (["-w", "overlay/*"], "several workloads"),
+        (["-c", "0"], "--cpus starts at 1"),
+        (["--accel", "threads"], "--accel belongs to guests"),
+        (["--seconds", "0"], "--seconds"),
+        (["--beside", "missing.json"], "missing.json"),
+        (["--kernel", "nonesuch", "-n", "1"], "nonesuch"),
+    ],
+)
+def test_what_cannot_be_benched_is_refused(
+    partywall: Partywall, arguments: list[str], says: str
+) -> None:
+    refused(partywall("bench", *arguments), USAGE, says)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Counts of workloads become throughput of containers, in the form of the posts."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import builders
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from partywall import bench, native, profiles, scaling
+from partywall.bench import Bench, Point, Series
+from partywall.native import Count
+from partywall.report import benchmark
+
+
+def made(*rates: list[float]) -> Bench:
+    return Bench(
+        created="2026-01-01T00:00:00Z",
+        workload="signal",
+        operation="one signal",
+        processor="AMD EPYC",
+        placement="spread: 2 CPUs",
+        cpus=1,
+        seconds=2.0,
+        series=[
+            Series(
+                kernel=f"6.12-{number}",
+                runs_on="KVM",
+                points=[
+                    Point(containers=2**n, runs=[rate, rate * 1.1, rate * 0.9], slowest=rate / 2)
+                    for n, rate in enumerate(one)
+                ],
+            )
+            for number, one in enumerate(rates)
+        ],
+        warnings=["turbo is on"],
+    )
+
+
+def shown(found: Bench, expected: scaling.Prediction | None = None, width: int = 80) -> str:
+    file = io.StringIO()
+    benchmark.render(found, expected, Console(file=file, width=width))
+    return file.getvalue()
+
+
+def test_counts_are_read_from_whatever_else_is_printed() -> None:
+    said = (
+        b"[    1.0] noise\nPARTYWALL ops 1 50 1000\nPARTYWALL ops 0 40 1000\nPARTYWALL ops 2 5 0\n"
+        b"PARTYWALL ops 3 7\nPARTYWALL ready\nPARTYWALL ops 1 60 1000\nPARTYWALL ops 9 1 1"
+    )
+    assert native.parse(said) == [Count(0, 40, 1000), Count(1, 60, 1000), Count(9, 1, 1)]
+
+
+@given(st.binary(max_size=200))
+def test_no_output_breaks_the_reader(said: bytes) -> None:
+    assert all(count.nanoseconds > 0 for count in native.parse(said))
+
+
+def test_a_containers_processes_are_added_up() -> None:
+    counts = [Count(n, 10 * (n + 1), 1_000_000_000) for n in range(4)]
+    assert bench.each(counts, 1) == pytest.approx([10, 20, 30, 40])
+    assert bench.each(counts, 2) == pytest.approx([30, 70])
+
+
+def test_the_table_is_that_of_the_posts() -> None:
+    text = shown(made([380068.4, 353204.2]))
+    assert "| containers |      1 |      2 |" in text
+    assert "| throughput | 380068 | 353204 |" in text
+    assert "mind: turbo is on" in text
+    assert "93%" in text
+
+
+def test_kernels_stand_side_by_side_and_beside_the_model() -> None:
+    expected = scaling.predict(builders.signal(), profiles.load(profiles.DEFAULT), [1])
+    text = shown(made([100.0, 50.0], [110.0, 100.0]), expected)
+    assert "6.12-1, on KVM" in text
+    assert "2.00" in text
+    assert "100% to 100%" in text
+
+
+def test_json_is_what_the_schema_says() -> None:
+    found = made([1.0, 2.0])
+    jsonschema.validate(json.loads(benchmark.dump(found)), benchmark.schema())
+    assert Bench.model_validate_json(benchmark.dump(found)) == found
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_it_fits(width: int) -> None:
+    assert max(map(len, shown(made([1e6, 2e5]), width=width).splitlines())) <= width
