@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 from partywall.errors import UsageProblem
 from partywall.result import KernelId, Model, Result, Topology, WorkloadResult
 
-SCHEMA: Final = "partywall.compare/1"
+SCHEMA: Final = "partywall.compare/2"
 
 
 class Change(Model):
@@ -70,7 +70,7 @@ class WorkloadChange(Model):
 class Comparison(Model):
     """Two kernels on the same workloads."""
 
-    schema_: Literal["partywall.compare/1"] = Field(default=SCHEMA, alias="schema")
+    schema_: Literal["partywall.compare/2"] = Field(default=SCHEMA, alias="schema")
     before: KernelId
     after: KernelId
     workloads: list[WorkloadChange]

@@ -12,11 +12,13 @@ JSON numbers lose precision beyond 2**53.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-SCHEMA: Final = "partywall.result/1"
+SCHEMA: Final = "partywall.result/2"
+_OLDER: Final = "partywall.result/1"
+"""The same without locks, waits and spinning, which are then as if there were none."""
 
 Scope = Literal["between", "within"]
 """Where a transfer crosses: between containers, or between CPUs of one."""
@@ -249,7 +251,7 @@ class WorkloadResult(Model):
 class Result(Model):
     """One kernel, measured with any number of workloads."""
 
-    schema_: Literal["partywall.result/1"] = Field(default=SCHEMA, alias="schema")
+    schema_: Literal["partywall.result/2"] = Field(default=SCHEMA, alias="schema")
     created: str = Field(description="UTC, ISO 8601. The only value two equal runs differ in.")
     kernel: KernelId
     environment: Environment
@@ -258,6 +260,13 @@ class Result(Model):
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_older(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("schema") == _OLDER:
+            return data | {"schema": SCHEMA}
+        return data
 
     @property
     def worst(self) -> float:

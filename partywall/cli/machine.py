@@ -13,7 +13,7 @@ from rich.text import Text
 from partywall import doctor, workloads
 from partywall.cli.options import commands
 from partywall.errors import EnvironmentProblem
-from partywall.report import json_
+from partywall.report import benchmark, comparison, difference, json_, outlook
 
 
 @commands.command("workloads")
@@ -50,8 +50,18 @@ def doctor_command(as_json: bool) -> int:
     return EnvironmentProblem.exit_code if any(one.mend for one in found) else 0
 
 
+_SCHEMAS = {
+    "result": json_.schema,
+    "compare": comparison.schema,
+    "diff": difference.schema,
+    "predict": outlook.schema,
+    "bench": benchmark.schema,
+}
+
+
 @commands.command()
-def schema() -> int:
-    """Print the JSON schema of results."""
-    click.echo(json.dumps(json_.schema(), indent=1))
+@click.argument("kind", type=click.Choice(list(_SCHEMAS)), default="result")
+def schema(kind: str) -> int:
+    """Print the JSON schema of what a command prints with --json."""
+    click.echo(json.dumps(_SCHEMAS[kind](), indent=1))
     return 0

@@ -385,6 +385,13 @@ def test_the_workloads_are_listed_from_anywhere(partywall: Partywall, tmp_path: 
     assert "signal" in partywall("workloads").out
 
 
+@pytest.mark.parametrize("kind", ["result", "compare", "diff", "predict", "bench"])
+def test_every_schema_is_json_and_says_which_it_is(partywall: Partywall, kind: str) -> None:
+    done = partywall("schema", kind)
+    assert (done.status, done.err) == (0, "")
+    assert json.loads(done.out)["$id"].startswith(f"partywall.{kind}/")
+
+
 def test_the_schema_is_json(partywall: Partywall) -> None:
     done = partywall("schema")
     assert (done.status, done.err) == (0, "")
