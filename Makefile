@@ -43,6 +43,11 @@ test-guest: setup-dev
 test-kernel: setup-dev
 	.venv/bin/pytest tests/kernel
 
+# The pages and the picture that the documentation shows; builds both kernels first.
+.PHONY: gallery
+gallery: setup
+	@.venv/bin/python scripts/gallery.py
+
 bench: setup
 	@.venv/bin/python -m bench
 

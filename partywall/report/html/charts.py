@@ -42,6 +42,17 @@ _STYLE: Any = {
 }
 
 
+# For a picture that has no page around it: the page's colours, light and dark.
+_ALONE = """<style>
+:root { --fg: #1b1f24; --muted: #57606a; --rule: #d0d7de; --before: #b3261e; --after: #1a7f37;
+  --published: #6639ba; }
+@media (prefers-color-scheme: dark) {
+  :root { --fg: #e6edf3; --muted: #9aa4af; --rule: #343c46; --before: #ff7b72; --after: #56d364;
+    --published: #c8a5ff; }
+}
+</style>"""
+
+
 @dataclass(frozen=True)
 class Curve:
     """One kernel's throughput by number of containers."""
@@ -68,6 +79,12 @@ def _svg(figure: Figure, name: str) -> str:
     for stand_in, colour in _COLOURS.items():
         text = text.replace(stand_in, colour)
     return text
+
+
+def standalone(svg: str) -> str:
+    """A drawing of `throughput` as a file of its own, that follows the reader's light or dark."""
+    licence = "<!-- SPDX-License-Identifier: GPL-2.0-or-later -->\n"
+    return licence + re.sub(r"(<svg[^>]*>)", rf"\g<1>{_ALONE}", svg, count=1) + "\n"
 
 
 def throughput(
