@@ -136,3 +136,31 @@ def test_the_saved_result_is_what_was_printed_and_fits_the_schema(check: Check) 
     (saved,) = run.folder.iterdir()
     assert saved.read_text() == run.text
     jsonschema.validate(json.loads(run.text), json_.schema())
+
+
+def test_locks_are_held_as_often_as_the_code_says(check: Check) -> None:
+    """copy_process, release_task and exit_notify take tasklist_lock; a pid has one lock."""
+    fork = check().of("fork")
+    held = {lock.object: lock for lock in fork.locks}
+    assert held["tasklist_lock"].exclusive == pytest.approx(3, rel=0.01)
+    assert held["pidmap_lock"].exclusive == pytest.approx(4, rel=0.01)
+    for lock in fork.locks:
+        assert 0 <= lock.own <= lock.instructions <= fork.instructions.kernel
+        assert lock.slept <= lock.exclusive
+    # wait4 looks for children under it, which shares it with others that only look.
+    assert held["tasklist_lock"].shared > 1
+    assert held["tasklist_lock"].own < held["tasklist_lock"].instructions
+
+
+def test_where_no_lock_is_shared_none_is_listed(check: Check) -> None:
+    result = check()
+    assert result.of("signal").locks == result.of("overlay/access").locks == []
+    assert result.of("signal").waits == []
+
+
+def test_making_network_namespaces_waits_for_rcu(check: Check) -> None:
+    netns = check().of("netns")
+    assert {call.function for call in netns.waits} & {"synchronize_rcu_expedited", "rcu_barrier"}
+    worst = netns.locks[0]
+    assert worst.instructions / netns.instructions.kernel > 0.1
+    assert {"rtnl_mutex", "sysctl_lock"} <= {lock.object for lock in netns.locks[:4]}
