@@ -27,6 +27,14 @@ _PROGRAMS = (
     ("apparmor_parser", "compiles the containers' AppArmor profile"),
     ("setpriv", "ends guests with the program that started them"),
     ("dpkg-deb", "unpacks Debian's kernels"),
+    *((name, "builds kernels") for name in "bc bison flex git lz4 make perl xz".split()),
+    ("ccache", "spares half of a build that was made before"),
+    ("sparse", "checks the series' patches"),
+)
+_HEADERS = (
+    ("x86_64-linux-gnu/asm/unistd_64.h", "linux-libc-dev"),
+    ("gelf.h", "libelf-dev"),
+    ("openssl/opensslv.h", "libssl-dev"),
 )
 _SPACE = 4 << 30
 _MEMORY = 3 << 30
@@ -54,9 +62,9 @@ def _programs() -> Iterator[Finding]:
             yield Finding(name, f"{where} is not static", MEND)
         else:
             yield Finding(name, where)
-    libraries = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
-    if not libraries.exists():
-        yield Finding("headers", "linux-libc-dev is missing", MEND)
+    for header, package in _HEADERS:
+        if not Path("/usr/include", header).exists():
+            yield Finding("headers", f"{package} is missing", MEND)
 
 
 def _static(program: Path) -> bool:

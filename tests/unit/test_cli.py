@@ -144,7 +144,10 @@ def test_no_arguments_show_the_help(partywall: Partywall) -> None:
     assert "Traceback" not in done.err
 
 
-COMMANDS = ("check", "report", "workloads", "prepare", "doctor", "schema")
+COMMANDS = (
+    *("check", "report", "compare", "diff", "predict", "model", "bench", "build", "kernel-tree"),
+    *("series", "workloads", "prepare", "doctor", "schema"),
+)
 
 
 @pytest.mark.parametrize("option", ["--help", "-h"])
