@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,31 @@ def test_a_failing_make_says_what_is_wrong_and_where_the_log_is(tools: Path) -> 
         build.Make(tools, log)("bzImage")
     assert str(log) in (caught.value.hint or "")
     assert log.read_text() == LOG
+
+
+class Ended(BaseException):
+    """As a signal raises it, in whatever line the program is."""
+
+
+def test_a_build_that_is_ended_leaves_no_process_behind(tools: Path) -> None:
+    (tools / "script").write_text(f"sleep 1234 & echo $! >{tools}/pid; echo begun; wait\n")
+    log = tools / "log"
+    log.write_bytes(b"")
+
+    def told(lines: int) -> None:
+        if lines:
+            raise Ended
+
+    with pytest.raises(Ended):
+        build.Make(tools, log)("bzImage", told=told)
+    child = int((tools / "pid").read_text())
+    stat = Path(f"/proc/{child}/stat")
+    for _ in range(100):
+        # Gone, or dead and waiting to be reaped by whoever adopted it.
+        if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.05)
+    pytest.fail("the compiler still runs")
 
 
 def test_what_a_calling_make_wants_is_not_passed_on(
