@@ -74,16 +74,9 @@ def test_forks_meet_in_no_count_of_a_users_processes(compared: Compared) -> None
     assert change.instructions.relative <= 0.01
 
 
-# How much of an operation runs in the window depends on the order of things there:
-# a look-up may spin while another has the directory, and a namespace's death is a
-# work item that a window holds a few more or fewer of.
-LOOSE = {"negative/unique": 0.1, "netns": 0.08}
-
-
 def test_what_is_built_here_costs_what_debians_own_costs(compared: Compared) -> None:
     for change in compared("debian", "stock").workloads:
-        limit = LOOSE.get(change.title, 0.02)
-        assert change.instructions.relative == pytest.approx(0, abs=limit), change.title
+        assert change.instructions.relative == pytest.approx(0, abs=0.02), change.title
 
 
 def test_what_is_built_here_has_the_walls_of_debians_own(compared: Compared) -> None:
