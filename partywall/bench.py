@@ -152,11 +152,14 @@ def accelerator(asked: Accel | None) -> Accel:
 
 
 @contextlib.contextmanager
-def _runners(wanted: Wanted, progress: Progress) -> Iterator[list[tuple[str, str, Runner]]]:
+def _runners(
+    wanted: Wanted, warnings: list[str], progress: Progress
+) -> Iterator[list[tuple[str, str, Runner]]]:
     """Name, what it runs on and how, for each series."""
     if not wanted.kernels:
         milliseconds = round(wanted.seconds * 1000)
         with native.machine(wanted.workload, progress) as machine:
+            warnings += machine.notes
             yield [
                 (
                     platform.release(),
@@ -173,26 +176,29 @@ def _runners(wanted: Wanted, progress: Progress) -> Iterator[list[tuple[str, str
     ]
 
 
-def check(wanted: Wanted) -> list[Cpu]:
-    """The CPUs to use, best first; UsageProblem if there are too few, or no root is at hand."""
+def check(wanted: Wanted, *, guests: bool) -> list[Cpu]:
+    """The CPUs to use, best first; UsageProblem if there are too few, or no root is at hand.
+
+    ``guests``: it is to run in guests, for which no root is needed.
+    """
     if wanted.cpus < 1:
         raise UsageProblem(f"{wanted.cpus} CPUs per container are none", "--cpus starts at 1")
     chosen = cpus.choose(cpus.allowed(), max(wanted.counts) * wanted.cpus, wanted.placement)
-    if not wanted.kernels:
+    if not guests:
         native.possible()
     return chosen
 
 
 def bench(wanted: Wanted, progress: Progress) -> Bench:
     """Measures all that is wanted, round by round."""
-    chosen = check(wanted)
+    chosen = check(wanted, guests=bool(wanted.kernels))
     warnings = cpus.disturbances(chosen)
     busy = cpus.busy_share(chosen)
     if busy > BUSY:
         warnings.append(f"other programs keep these CPUs busy for {busy:.0%} of their time")
     before = cpus.times(chosen)
     rates: dict[tuple[int, int], list[list[float]]] = {}
-    with _runners(wanted, progress) as runners:
+    with _runners(wanted, warnings, progress) as runners:
         total = wanted.runs * len(wanted.counts) * len(runners)
         with progress.step(f"{wanted.workload.title}: runs", total * (wanted.seconds + 1)) as step:
             done = 0
@@ -212,12 +218,15 @@ def bench(wanted: Wanted, progress: Progress) -> Bench:
     if passed and (after.stolen - before.stolen) / passed > STOLEN:
         share = (after.stolen - before.stolen) / passed
         warnings.append(f"the host took {share:.0%} of these CPUs' time away (steal)")
+    placement = f"{wanted.placement}: {cpus.describe(chosen)}, of {os.cpu_count()} there are"
+    if wanted.kernels:
+        placement = f"{len(chosen)} of guests, whose threads Linux places on {os.cpu_count()}"
     return Bench(
         created=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         workload=wanted.workload.title,
         operation=wanted.workload.operation,
         processor=cpus.model(),
-        placement=f"{wanted.placement}: {cpus.describe(chosen)}, of {os.cpu_count()} there are",
+        placement=placement,
         cpus=wanted.cpus,
         seconds=wanted.seconds,
         series=[

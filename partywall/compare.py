@@ -45,7 +45,7 @@ class CallChange(Model):
 class LockChange(Model):
     """Instructions per operation under a lock that containers share."""
 
-    object: str
+    object: str = Field(description="And its field; locks of one name are added up.")
     instructions: Change
 
 
@@ -125,7 +125,7 @@ def _locks(before: WorkloadResult, after: WorkloadResult) -> list[LockChange]:
     sides: tuple[dict[str, float], dict[str, float]] = (defaultdict(float), defaultdict(float))
     for found, result in zip(sides, (before, after), strict=True):
         for lock in result.locks:
-            found[lock.object] += lock.instructions
+            found[lock.name] += lock.instructions
     old, new = sides
     changes = [
         LockChange(
@@ -159,7 +159,7 @@ def _workload(before: WorkloadResult, after: WorkloadResult) -> WorkloadChange:
 Key = tuple[str, int, int, int, str, float]
 
 
-def _keyed(results: Iterable[WorkloadResult]) -> dict[Key, WorkloadResult]:
+def keyed(results: Iterable[WorkloadResult]) -> dict[Key, WorkloadResult]:
     """By all that has to be equal for two figures to be comparable."""
     return {
         (r.title, r.topology.containers, r.topology.cpus, r.window, r.confinement, r.threshold): r
@@ -173,7 +173,7 @@ def compare(before: Result, after: Result) -> Comparison:
     Workloads are the same if title, topology, window, confinement and
     threshold are.
     """
-    old, new = _keyed(before.workloads), _keyed(after.workloads)
+    old, new = keyed(before.workloads), keyed(after.workloads)
     both = [key for key in old if key in new]
     if not both:
         raise UsageProblem(

@@ -17,6 +17,9 @@ from partywall.errors import UsageProblem
 SYSFS = Path("/sys/devices/system/cpu")
 PROC = Path("/proc")
 
+# Those that a program reads without the kernel.
+_FAST_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page")
+
 Placement = Literal["spread", "packed"]
 
 
@@ -110,6 +113,13 @@ def disturbances(chosen: list[Cpu], sysfs: Path = SYSFS) -> list[str]:
             f"the frequency is scaled (governor {', '.join(sorted(governors))}): "
             "cpupower frequency-set -g performance steadies it"
         )
+    clock = sysfs.parent / "clocksource" / "clocksource0" / "current_clocksource"
+    try:
+        source = clock.read_text().strip()
+    except OSError:
+        source = ""
+    if source and source not in _FAST_CLOCKS:
+        found.append(f"the clock ({source}) is slow to read, and all CPUs read the same one")
     turbo = {"intel_pstate/no_turbo": "0", "cpufreq/boost": "1"}
     for name, on in turbo.items():
         try:

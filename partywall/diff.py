@@ -12,9 +12,11 @@ from typing import Final, Literal
 from pydantic import ConfigDict, Field
 
 from partywall.compare import Change, WorkloadChange, compare
-from partywall.result import KernelId, Model, Result, Topology
+from partywall.result import OLDER, KernelId, Model, Result, Topology
 
 SCHEMA: Final = "partywall.diff/1"
+
+_OLD = "locks and instructions: one of the results is of an older Partywall; measure it again"
 
 What = Literal["wall", "instructions", "calls", "lock"]
 How = Literal["appeared", "went", "grew", "shrank"]
@@ -55,6 +57,7 @@ class Difference(Model):
     tolerance: Tolerance
     findings: list[Finding]
     alone: list[str] = Field(description="Workloads that only one of the results has.")
+    left_out: str | None = Field(default=None, description="What can't be compared, and why.")
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
@@ -76,7 +79,8 @@ def how(change: Change, least: float, share: float) -> How | None:
     return "shrank" if change.after else "went"
 
 
-def _findings(one: WorkloadChange, tolerance: Tolerance) -> list[Finding]:
+def _findings(one: WorkloadChange, tolerance: Tolerance, *, alike: bool) -> list[Finding]:
+    """``alike``: both results count instructions the same way, and have locks."""
     found: list[Finding] = []
 
     def add(what: What, name: str, change: Change, least: float, share: float) -> None:
@@ -97,6 +101,8 @@ def _findings(one: WorkloadChange, tolerance: Tolerance) -> list[Finding]:
         add("wall", wall.object, wall.transfers, tolerance.least, tolerance.share)
     for call in one.calls:
         add("calls", call.function, call.calls, tolerance.least, tolerance.share)
+    if not alike:
+        return found
     ran = one.instructions
     add("instructions", "kernel", ran, 0.0, tolerance.instructions)
     for lock in one.locks:
@@ -108,7 +114,10 @@ def _findings(one: WorkloadChange, tolerance: Tolerance) -> list[Finding]:
 def diff(before: Result, after: Result, tolerance: Tolerance) -> Difference:
     """What changed. UsageProblem if the results have no workload in common."""
     compared = compare(before, after)
-    found = [finding for one in compared.workloads for finding in _findings(one, tolerance)]
+    alike = (before.schema_ == OLDER) == (after.schema_ == OLDER)
+    found = [
+        finding for one in compared.workloads for finding in _findings(one, tolerance, alike=alike)
+    ]
     found.sort(key=lambda finding: not finding.regression)
     return Difference(
         before=before.kernel,
@@ -116,4 +125,5 @@ def diff(before: Result, after: Result, tolerance: Tolerance) -> Difference:
         tolerance=tolerance,
         findings=found,
         alone=compared.alone,
+        left_out=None if alike else _OLD,
     )

@@ -44,15 +44,25 @@ _ROLES: tuple[tuple[str, str], ...] = (
         r"_raw_read_(try)?lock\w*|down_read(_killable|_interruptible|_trylock)?",
     ),
     (
+        # What is done while a lock is waited for, and what writes the lock's word meanwhile.
+        # Compilers make copies of these: __mutex_lock.constprop.0.
         "spin",
-        r"(native_|__pv_)?queued_(spin|read|write)_lock_slowpath|osq_lock|__mutex_lock\w*"
-        r"|(mutex|rwsem)_spin_on_owner|rwsem_optimistic_spin\w*|rwsem_down_(read|write)_slowpath",
+        r"((native_|__pv_)?queued_(spin|read|write)_lock_slowpath|osq_lock|__(ww_)?mutex_lock\w*"
+        r"|__mutex_(add|remove)_waiter|(mutex|rwsem)_spin_on_owner|rwsem_optimistic_spin\w*"
+        r"|rwsem_down_(read|write)_slowpath|rwsem_mark_wake)(\.\w+)*",
     ),
     ("wait", r"synchronize_s?rcu(_expedited)?|s?rcu_barrier"),
 )
 
 # Waiting for readers of RCU takes as long as those take, on all CPUs.
-_WAITS = ("synchronize_rcu", "synchronize_rcu_expedited", "synchronize_srcu", "rcu_barrier")
+_WAITS = (
+    "synchronize_rcu",
+    "synchronize_rcu_expedited",
+    "synchronize_srcu",
+    "synchronize_srcu_expedited",
+    "rcu_barrier",
+    "srcu_barrier",
+)
 
 
 @dataclass(frozen=True)

@@ -244,8 +244,8 @@ class _Analysis:
             line = lines.get(address & -LINE_SIZE)
             if line is None:
                 continue
-            offset = address % LINE_SIZE
-            within = [f for f in line.fields if f.offset <= offset < f.offset + f.size]
+            # Several globals may have a line together; a lock is the one at its address.
+            name, field = self._namer.at(address)
             rates = {
                 name: float(lock[name]) / self._operations
                 for name in ("exclusive", "shared", "own", "slept", "waited")
@@ -253,8 +253,8 @@ class _Analysis:
             locks.append(
                 result.Lock(
                     address=f"{address:#x}",
-                    object=line.object.name,
-                    field=within[0].path if within else "",
+                    object=name,
+                    field=field,
                     instructions=float(lock["all"]) / self._operations,
                     **rates,
                 )

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Real containers on the running kernel: crun, a shared lower layer, an overlay each.
 
-All mounts are made in a mount namespace of their own, so that they are gone with
-the process that made them however it ends.
+Nothing outlives the process that made it, however that ends: mounts are in a mount
+namespace of its own, and the processes of each container in a process namespace
+whose first process dies with it. What is left of one that was killed is a folder,
+which the next one removes.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from partywall import image, oci, syscalls
 from partywall.errors import EnvironmentProblem, UsageProblem
@@ -77,17 +80,25 @@ def _own_mounts() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_CLONE_NEWNS):
         raise EnvironmentProblem(f"unshare: {os.strerror(ctypes.get_errno())}")
-    _run("mount", "--make-rprivate", "/")
+    # What the host unmounts goes here too, and nothing goes the other way.
+    _run("mount", "--make-rslave", "/")
     if not Path("/sys/fs/cgroup/cgroup.controllers").exists():
         # crun runs with version 1 or 2 but not where both are, as some hosts have it.
         _run("mount", "-t", "cgroup2", "cgroup", "/sys/fs/cgroup")
 
 
+def clean_up() -> None:
+    """Removes the folders of processes that were killed."""
+    for left in Path(tempfile.gettempdir()).glob("partywall-bench-*-*"):
+        owner = left.name.split("-")[2]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            shutil.rmtree(left, ignore_errors=True)
+
+
 class Machine:
     """The place where containers are made; one workload and its lower layer.
 
-    Use it as a context manager, in the thread that made it. Containers' names
-    hold the process's number, so that two benches do not meet.
+    Use it as a context manager, in the thread that made it.
     """
 
     def __init__(self, workload: Workload, progress: Progress) -> None:
@@ -95,15 +106,33 @@ class Machine:
         self._program = image.build_workload(workload.source, progress)
         self._known = syscalls.numbers()
         self._crun = image.tool("crun")
-        self._folder = Path()
-        self._live: list[str] = []
+        self._made: Path | None = None
+        self._live: list[subprocess.Popen[bytes]] = []
+        self._serial = 0
         self.notes: list[str] = []
+
+    @property
+    def _folder(self) -> Path:
+        assert self._made is not None
+        return self._made
 
     def __enter__(self) -> Machine:
         possible()
+        clean_up()
         _own_mounts()
-        self._folder = Path(tempfile.mkdtemp(prefix=f"partywall-bench-{os.getpid()}-"))
         try:
+            self._made = Path(tempfile.mkdtemp(prefix=f"partywall-bench-{os.getpid()}-"))
+        except OSError as error:
+            raise EnvironmentProblem(
+                f"no folder for the containers: {error.strerror}",
+                "free space there, or set TMPDIR to another place",
+            ) from error
+        try:
+            if set(",:") & set(str(self._folder)):
+                raise UsageProblem(
+                    f"{self._folder.parent} can't hold layers: its name has a comma or colon",
+                    "set TMPDIR to another place",
+                )
             self._place()
             self._fill(self._folder / "layer")
         except BaseException:
@@ -112,10 +141,13 @@ class Machine:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._made is None:
+            return
         self._end()
-        with contextlib.suppress(EnvironmentProblem):
-            _run("umount", "--recursive", "--lazy", self._folder)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        for mounted in reversed(_mounts_below(self._made)):
+            subprocess.run(["umount", mounted], capture_output=True, check=False)
+        if not _mounts_below(self._made):
+            shutil.rmtree(self._made, ignore_errors=True)
 
     def _place(self) -> None:
         """A file system of its own if the folder's can't hold layers, as another overlay can't."""
@@ -127,14 +159,21 @@ class Machine:
             _overlay(probe / "layer", probe)
             _run("umount", probe / "rootfs")
         except EnvironmentProblem:
-            self.notes.append(
-                f"layers are on a tmpfs, which keeps no negative dentries: "
-                f"{self._folder.parent} can't hold them; TMPDIR names another place"
-            )
             _run("mount", "-t", "tmpfs", "-o", "mode=755", "partywall", self._folder)
         else:
             shutil.rmtree(probe)
             self._folder.chmod(0o755)
+        kind = subprocess.run(
+            ["stat", "--file-system", "--format=%T", str(self._folder)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if kind.stdout.strip() == "tmpfs":
+            self.notes.append(
+                "the containers' layers are on a tmpfs, which keeps no negative dentries; "
+                "TMPDIR names another place"
+            )
 
     def _fill(self, layer: Path) -> None:
         """The lower layer, the same as in guests."""
@@ -152,12 +191,44 @@ class Machine:
         return f"{image.PROGRAM_DIR}/{self._workload.name}"
 
     def _end(self) -> None:
-        """Ends every container that is left."""
-        for name in self._live:
-            subprocess.run(
-                [str(self._crun), "delete", "--force", name], capture_output=True, check=False
-            )
+        """Ends every container that is left, with all of its processes."""
+        for process in self._live:
+            # The first process of the namespace: unshare, its parent, ends when all are gone.
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+            try:
+                found = children.read_text().split() if process.poll() is None else []
+            except OSError:
+                found = []
+            for child in found or ([str(process.pid)] if process.poll() is None else []):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(child), signal.SIGKILL)
+        for process in self._live:
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
         self._live.clear()
+
+    def _start(self, bundle: Path, out: BinaryIO) -> None:
+        """Starts a container that ends with this process."""
+        # crun would have to be asked to forget a name, and what is killed can't be asked.
+        self._serial += 1
+        self._live.append(
+            subprocess.Popen(
+                [
+                    *("setpriv", "--pdeathsig", "KILL"),
+                    *("unshare", "--pid", "--fork", "--kill-child=KILL", "--mount-proc"),
+                    *(str(self._crun), "--root", str(self._folder / "state")),
+                    *("--cgroup-manager=disabled", "run"),
+                    *("--bundle", str(bundle), f"c{self._serial}"),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        )
 
     def _bundle(self, number: int, cpus: list[int], total: int, milliseconds: int) -> Path:
         """A container's folder, with its root mounted and its configuration written."""
@@ -207,60 +278,53 @@ class Machine:
         barrier = self._folder / "barrier"
         barrier.write_bytes(bytes(4096))
         barrier.chmod(0o666)
-        processes: list[subprocess.Popen[bytes]] = []
         with tempfile.TemporaryFile() as out:
             try:
                 for number, cpus in enumerate(groups):
-                    bundle = self._bundle(number, cpus, total, milliseconds)
-                    name = f"partywall-{os.getpid()}-{number}"
-                    self._live.append(name)
-                    processes.append(
-                        subprocess.Popen(
-                            [
-                                *(str(self._crun), "--cgroup-manager=disabled", "run"),
-                                *("--bundle", str(bundle), name),
-                            ],
-                            stdin=subprocess.DEVNULL,
-                            stdout=out,
-                            stderr=out,
-                            start_new_session=True,
-                        )
-                    )
-                return self._collect(out.fileno(), processes, total, milliseconds)
+                    self._start(self._bundle(number, cpus, total, milliseconds), out)
+                return self._collect(out.fileno(), total, milliseconds)
             finally:
                 self._end()
-                for process in processes:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
                 for number in range(len(groups)):
                     folder = self._folder / f"c{number}"
                     subprocess.run(
-                        ["umount", "--lazy", str(folder / "rootfs")],
-                        capture_output=True,
-                        check=False,
+                        ["umount", str(folder / "rootfs")], capture_output=True, check=False
                     )
-                    shutil.rmtree(folder, ignore_errors=True)
+                    if not _mounts_below(folder):
+                        shutil.rmtree(folder, ignore_errors=True)
 
-    @staticmethod
-    def _collect(
-        out: int, processes: list[subprocess.Popen[bytes]], total: int, milliseconds: int
-    ) -> list[Count]:
-        deadline = time.monotonic() + milliseconds / 1000 + _STALE + 0.2 * len(processes)
+    def _collect(self, out: int, total: int, milliseconds: int) -> list[Count]:
+        deadline = time.monotonic() + milliseconds / 1000 + _STALE + 0.2 * len(self._live)
         while True:
-            # All write at its end, so it is read from its start each time.
+            ended = any(process.poll() is not None for process in self._live)
+            # All write at its end, so it is read from its start each time; and after it
+            # was seen that one has ended, whose last words are in there then.
             said = os.pread(out, 1 << 20, 0)
             counts = parse(said)
             if len(counts) == total:
                 return counts
-            ended = [process for process in processes if process.poll() is not None]
             if ended or time.monotonic() > deadline:
-                lines = said.decode(errors="replace").strip().splitlines()
-                other = [line for line in lines if not line.startswith("PARTYWALL ops")]
-                why = other[-1][:160] if other else "nothing was said"
                 what = "a container ended" if ended else "containers did not finish in time"
-                raise EnvironmentProblem(f"{what}: {why}")
+                raise EnvironmentProblem(f"{what}: {reason(said)}")
             time.sleep(0.02)
+
+
+def reason(said: bytes) -> str:
+    """The line that tells most of why containers failed: the workload's own, else the first."""
+    lines = [
+        line.strip()
+        for line in said.decode(errors="replace").splitlines()
+        if line.strip() and not line.startswith("PARTYWALL ops")
+    ]
+    own = [line for line in lines if line.startswith("partywall: workload:")]
+    return [*own, *lines, "nothing was said"][0].removeprefix("partywall: ")[:160]
+
+
+def _mounts_below(folder: Path) -> list[str]:
+    """Where something is mounted at a folder or below it, in the order of mounting."""
+    lines = Path("/proc/thread-self/mountinfo").read_text().splitlines()
+    points = [line.split()[4].encode().decode("unicode_escape") for line in lines]
+    return [point for point in points if Path(point).is_relative_to(folder)]
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from typing import Final, Literal
 from pydantic import ConfigDict, Field
 
 from partywall import published
+from partywall.compare import keyed
 from partywall.profiles import Profile
 from partywall.result import KernelId, Model, Result
 from partywall.scaling import COUNTS, Prediction, Queue, Work, predict, predict_work, solve
@@ -37,6 +38,9 @@ class Outlook(Model):
     before: KernelId
     after: KernelId | None = None
     workloads: list[Pair]
+    alone: list[str] = Field(
+        default_factory=list, description="Workloads that only the second result has."
+    )
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
@@ -47,12 +51,10 @@ def outlook(
     before: Result, after: Result | None, profile: Profile, counts: Sequence[int] = COUNTS
 ) -> Outlook:
     """Predictions for all that ``before`` has, beside those of ``after`` where it has the same."""
-    others = {}
-    for one in after.workloads if after else []:
-        others[one.title, one.topology] = one
+    others = keyed(after.workloads) if after else {}
     pairs = []
-    for one in before.workloads:
-        other = others.get((one.title, one.topology))
+    for key, one in keyed(before.workloads).items():
+        other = others.get(key)
         pairs.append(
             Pair(
                 title=one.title,
@@ -66,6 +68,11 @@ def outlook(
         before=before.kernel,
         after=after.kernel if after else None,
         workloads=pairs,
+        alone=[
+            f"{one.title} {one.topology.containers} x {one.topology.cpus}"
+            for key, one in others.items()
+            if key not in keyed(before.workloads)
+        ],
     )
 
 

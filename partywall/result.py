@@ -12,13 +12,15 @@ JSON numbers lose precision beyond 2**53.
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA: Final = "partywall.result/2"
-_OLDER: Final = "partywall.result/1"
-"""The same without locks, waits and spinning, which are then as if there were none."""
+OLDER: Final = "partywall.result/1"
+"""The same without locks and waits, and with spinning among the kernel's instructions."""
+
+Address = Annotated[str, Field(pattern=r"^0x[0-9a-f]{1,16}$")]
 
 Scope = Literal["between", "within"]
 """Where a transfer crosses: between containers, or between CPUs of one."""
@@ -145,7 +147,7 @@ class Site(Model):
 class Line(Model):
     """One cache line that moves between CPUs."""
 
-    address: str
+    address: Address
     object: LineObject
     transfers: float = Field(description="Per op, in the scope this line is listed for.")
     between: float = Field(description="Transfers per op between containers.")
@@ -168,8 +170,8 @@ class Lock(Model):
     spinlock, a mutex, a rwsem or a rwlock.
     """
 
-    address: str = Field(description="Of the lock's word.")
-    object: str = Field(description="Name of the wall's object.")
+    address: Address = Field(description="Of the lock's word.")
+    object: str = Field(description="What it lies in; another than the wall's, if that is small.")
     field: str = Field(description="Field path of the lock in it, if known.")
     exclusive: float = Field(description="Times held exclusively.")
     shared: float = Field(description="Times held shared with others.")
@@ -177,6 +179,11 @@ class Lock(Model):
     own: float = Field(description="Of these, those run while no other lock was taken after it.")
     slept: float = Field(description="Exclusive times in which the holder was switched away from.")
     waited: float = Field(description="Exclusive times in which the holder waited for RCU.")
+
+    @property
+    def name(self) -> str:
+        """Object and field, unless the object is the lock."""
+        return self.object if self.field in self.object else f"{self.object} {self.field}"
 
 
 class Passing(Model):
@@ -251,7 +258,9 @@ class WorkloadResult(Model):
 class Result(Model):
     """One kernel, measured with any number of workloads."""
 
-    schema_: Literal["partywall.result/2"] = Field(default=SCHEMA, alias="schema")
+    schema_: Literal["partywall.result/1", "partywall.result/2"] = Field(
+        default=SCHEMA, alias="schema"
+    )
     created: str = Field(description="UTC, ISO 8601. The only value two equal runs differ in.")
     kernel: KernelId
     environment: Environment
@@ -260,13 +269,6 @@ class Result(Model):
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_older(cls, data: Any) -> Any:
-        if isinstance(data, dict) and data.get("schema") == _OLDER:
-            return data | {"schema": SCHEMA}
-        return data
 
     @property
     def worst(self) -> float:

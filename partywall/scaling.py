@@ -54,13 +54,13 @@ class Point(Model):
 
 
 class Station(Model):
-    """A line that containers queue for."""
+    """A line or a lock that containers queue for."""
 
-    object: str
-    line: int = Field(description="Offset of the line in the object.")
-    transfers: float = Field(description="Per op.")
-    own: float = Field(description="Instructions per op under its locks and no later one.")
-    held: float = Field(description="Instructions per op while its locks are held.")
+    object: str = Field(description="And the lock's field.")
+    line: int = Field(description="Offset of the line in the object; 0 for a lock.")
+    transfers: float = Field(description="Per op; 0 for a lock, whose line is a station too.")
+    own: float = Field(default=0.0, description="Instructions per op under it and no later lock.")
+    held: float = Field(default=0.0, description="Instructions per op while it is held.")
     waits: list[float] = Field(
         default_factory=list,
         description="Share of each container's time that it waits here, 0..1, at each point.",
@@ -100,8 +100,10 @@ def neighbours(profile: Profile, count: int, placement: Placement) -> list[float
             pairs = full * level.cores * (level.cores - 1) + rest * (rest - 1)
             within.append(pairs / (count * (count - 1)))
         else:
-            in_each = count * level.cores / profile.cores
-            within.append(max(0.0, in_each - 1) / (count - 1))
+            parts = profile.cores // level.cores
+            least, more = divmod(count, parts)
+            pairs = more * (least + 1) * least + (parts - more) * least * (least - 1)
+            within.append(pairs / (count * (count - 1)))
     return [float(p) for p in np.diff([0.0, *within])]
 
 
@@ -146,11 +148,11 @@ def solve(demands: Sequence[float], think: float, customers: int) -> Solution:
 
 @dataclass(frozen=True)
 class Queue:
-    """What one line asks of an operation.
+    """What one line, or one lock, asks of an operation.
 
-    ``own``: instructions that run under the line's locks and under none taken
-    later, so that the sum over all lines counts none twice. ``held``: all that
-    run while they are held.
+    ``own``: instructions that run under the lock and under none taken later, so
+    that the sum over all locks counts none twice. ``held``: all that run while it
+    is held.
     """
 
     transfers: float
@@ -166,6 +168,8 @@ class Work:
     queues: tuple[Queue, ...]
     alone: float = 0.0
     """Transfers per op on lines that nobody queues for."""
+    processes: int = 1
+    """Of each container, each on a CPU."""
 
 
 @dataclass(frozen=True)
@@ -182,12 +186,14 @@ class Load:
 def load(work: Work, count: int, cores: int, instruction: float, transfer: float) -> Load:
     """What ``count`` containers do on ``cores``, which more than that share.
 
-    ``instruction`` and ``transfer`` in ns.
+    ``instruction`` and ``transfer`` in ns. Those with several processes count as
+    one container for each; ``each`` is what one process does.
     """
-    running = min(count, cores)
-    # In no particular order, one visit in ``running`` follows its own container's last:
+    everyone = count * work.processes
+    running = min(everyone, cores)
+    # In no particular order, one visit in so many follows its own container's last:
     # the line is still there.
-    moved = transfer * (1 - 1 / running)
+    moved = transfer * (1 - 1 / min(count, max(1, cores // work.processes)))
     compute = work.instructions * instruction
     outside = compute - sum(queue.own for queue in work.queues) * instruction
     found = solve(
@@ -207,7 +213,7 @@ def load(work: Work, count: int, cores: int, instruction: float, transfer: float
         waits[worst] += running * busy[worst] - 1 / each
         each = 1 / (running * busy[worst])
     return Load(
-        each=each * running / count,
+        each=each * running / everyone,
         stalled=max(0.0, 1 - each * compute),
         at_lines=tuple(wait * each for wait in waits),
     )
@@ -223,9 +229,11 @@ def predict_work(work: Work, profile: Profile, counts: Sequence[int] = COUNTS) -
     least, usual, most = profile.instruction_ns
     points = []
     for count in counts:
-        spread = transfer_ns(profile, count, "spread")
-        slow = max(spread, transfer_ns(profile, count, "packed")) * (1 + LATENCY_SPREAD)
-        fast = min(spread, transfer_ns(profile, count, "packed")) * (1 - LATENCY_SPREAD)
+        busy = count * work.processes
+        spread = transfer_ns(profile, busy, "spread")
+        packed = transfer_ns(profile, busy, "packed")
+        slow = max(spread, packed) * (1 + LATENCY_SPREAD)
+        fast = min(spread, packed) * (1 - LATENCY_SPREAD)
         speeds, shares, stalls = [], [], []
         # The pairs that are furthest apart, in speed and in how much of it is lost.
         for instruction, transfer in (
@@ -236,7 +244,7 @@ def predict_work(work: Work, profile: Profile, counts: Sequence[int] = COUNTS) -
             (most, fast),
         ):
             found = load(work, count, profile.cores, instruction, transfer)
-            speeds.append(found.each * 1e9)
+            speeds.append(found.each * work.processes * 1e9)
             # Rounded: what one alone does is all of it.
             shares.append(round(found.each * work.instructions * instruction, 9))
             stalls.append(found.stalled)
@@ -256,21 +264,17 @@ def _is_lock(line: Line) -> bool:
 
 
 def stations(result: WorkloadResult) -> list[Station]:
-    """The walls of a measured workload, with the locks in them, most transfers first."""
-    found = []
-    for wall in sorted(result.walls, key=lambda wall: -wall.transfers):
-        at = int(wall.address, 16)
-        locks = [lock for lock in result.locks if at <= int(lock.address, 16) < at + LINE_SIZE]
-        found.append(
-            Station(
-                object=wall.object.name,
-                line=wall.object.line,
-                transfers=wall.transfers,
-                own=sum(lock.own for lock in locks),
-                held=sum(lock.instructions for lock in locks),
-            )
-        )
-    return found
+    """The walls of a measured workload, most transfers first, then the locks in them."""
+    lines = [
+        Station(object=wall.object.name, line=wall.object.line, transfers=wall.transfers)
+        for wall in sorted(result.walls, key=lambda wall: -wall.transfers)
+    ]
+    locks = [
+        Station(object=lock.name, line=0, transfers=0.0, own=lock.own, held=lock.instructions)
+        for lock in result.locks
+        if lock.instructions
+    ]
+    return lines + locks
 
 
 def work_of(result: WorkloadResult) -> Work:
@@ -281,9 +285,12 @@ def work_of(result: WorkloadResult) -> Work:
     )
     every = result.between if result.scope == "between" else result.within
     return Work(
-        instructions=per_op.kernel + per_op.user,
+        # An operation of none, as a file may claim, would take no time at all.
+        instructions=max(1.0, per_op.kernel + per_op.user),
         queues=queues,
         alone=max(0.0, every - sum(queue.transfers for queue in queues)),
+        # Within one container it is its CPUs that are counted, a process on each.
+        processes=result.topology.cpus if result.scope == "between" else 1,
     )
 
 
@@ -293,10 +300,14 @@ def unknowns(result: WorkloadResult) -> list[str]:
     for lock in result.locks:
         for share, doing in ((lock.slept, "sleep"), (lock.waited, "wait for RCU")):
             if share:
-                found.append(f"how long holders of {lock.object} {doing} ({share:.2g} per op)")
-    known = {lock.object for lock in result.locks}
-    locks = dict.fromkeys(wall.object.name for wall in result.walls if _is_lock(wall))
-    found += [f"how long {name} is held" for name in locks if name not in known]
+                found.append(f"how long holders of {lock.name} {doing} ({share:.2g} per op)")
+    known = {int(lock.address, 16) // LINE_SIZE for lock in result.locks}
+    locks = dict.fromkeys(
+        wall.object.name
+        for wall in result.walls
+        if _is_lock(wall) and int(wall.address, 16) // LINE_SIZE not in known
+    )
+    found += [f"how long {name} is held" for name in locks]
     if result.topology.containers > 1 and result.inside:
         found.append(f"{len(result.inside)} lines that CPUs of one container share")
     return found
@@ -311,7 +322,7 @@ def predict(result: WorkloadResult, profile: Profile, counts: Sequence[int] = CO
             count,
             profile.cores,
             profile.instruction_ns[1],
-            transfer_ns(profile, count, "spread"),
+            transfer_ns(profile, count * work.processes, "spread"),
         )
         for count in counts
     ]

@@ -28,10 +28,11 @@ def _expected(
         return None
     profile = profiles.load(profile_name)
     for one in results.load(file).workloads:
-        if one.title == workload.title and one.topology.cpus == cpus:
+        same = (one.title, one.topology.cpus, one.scope) == (workload.title, cpus, "between")
+        if same:
             return predict(one, profile, counts)
     raise UsageProblem(
-        f"{file} has no {workload.title} in containers of {cpus} CPUs",
+        f"{file} has no {workload.title} in several containers of {cpus} CPUs",
         "measure it with partywall check first",
     )
 
@@ -109,7 +110,7 @@ def bench_command(
         accel=accel,
         timeout=timeout,
     )
-    bench.check(wanted)
+    bench.check(wanted, guests=bool(kernels))
     with progress_on_terminal() as progress:
         found = bench.bench(
             replace(wanted, kernels=[resolve(Request(kernel), progress) for kernel in kernels]),

@@ -136,6 +136,15 @@ class LineNamer:
         address = line if best is None else max(best.address, line)
         return self._told(self._objects.roughly(address)).line_object(line)
 
+    def at(self, address: int) -> tuple[str, str]:
+        """Name of the object at an address, and of the field there, if that can be told."""
+        line = address & -LINE_SIZE
+        use = Use(
+            address=address, size=1, code=0, caller=0, context=0, atomic=True, reads=0, writes=0
+        )
+        place = self._place(line, use)
+        return place.thing.line_object(line).name, place.path
+
     def line(self, line: int, operations: int) -> Named:
         """Names of the line at address ``line``; rates per ``operations``."""
         uses = [use for use in self._uses(line, line + LINE_SIZE) if use.total]

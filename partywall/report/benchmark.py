@@ -82,6 +82,8 @@ def _table(series: Series, first: Series, expected: Prediction | None) -> Table:
         table.add_column("at least to at most", no_wrap=True)
     known = {point.containers: point for point in expected.points} if expected else {}
     base = series.points[0].median
+    first_told = known.get(series.points[0].containers)
+    alone = first_told.relative.usual if first_told else 1.0
     for number, point in enumerate(series.points):
         cells = [
             str(point.containers),
@@ -95,8 +97,9 @@ def _table(series: Series, first: Series, expected: Prediction | None) -> Table:
         if expected is not None:
             cells += (
                 [
-                    percent(told.relative.usual),
-                    f"{percent(told.relative.low)} to {percent(told.relative.high)}",
+                    percent(told.relative.usual / alone),
+                    f"{percent(told.relative.low / alone)} to "
+                    f"{percent(told.relative.high / alone)}",
                 ]
                 if told
                 else ["", ""]

@@ -48,6 +48,9 @@ def _blocks(found: Difference) -> Iterator[RenderableType]:
     if found.alone:
         yield ""
         yield Text(plain(f"only in one of the two: {', '.join(found.alone)}"))
+    if found.left_out:
+        yield ""
+        yield Text(plain(f"left out: {found.left_out}"))
     if worse:
         yield ""
         yield Text(count(len(worse), "regression"), "bold red")

@@ -34,13 +34,13 @@ def blocks(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
     """The locks, those that most instructions run under first, and waits for RCU."""
     ran = workload.instructions.kernel + workload.instructions.user
     locks = [lock for lock in workload.locks if lock.instructions >= LEAST * ran]
-    if locks:
+    if locks and ran:
         yield ""
         most = bound(workload, locks[0])
         yield Text(
             plain(
                 f"locks: {percent(locks[0].instructions / ran)} of an operation runs under "
-                f"{locks[0].object}, so all together do at most {rate(most)} times what one does"
+                f"{locks[0].name}, so all together do at most {rate(most)} times what one does"
             ),
             style="bold",
         )
@@ -61,7 +61,7 @@ def _table(locks: list[Lock], ran: float) -> Table:
         table.add_column(heading, justify="right", no_wrap=True, min_width=5)
     table.add_column("lock", overflow="fold")
     for lock in locks:
-        words = f"{lock.object} {lock.field}" if lock.field not in lock.object else lock.object
+        words = lock.name
         if lock.slept:
             words += f", holder sleeps {rate(lock.slept)}"
         if lock.waited:

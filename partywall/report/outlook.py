@@ -76,6 +76,9 @@ def _blocks(found: Outlook) -> Iterator[RenderableType]:
         yield Text(plain(f"{pair.title}, measured as {shape}: {pair.operation}"), "bold")
         yield _both(pair.before, pair.after) if pair.after else _one(pair.before)
         yield from _notes(pair)
+    if found.alone:
+        yield ""
+        yield Text(plain(f"only in the second: {', '.join(found.alone)}"))
 
 
 def _span(found: Range, say: Any) -> str:

@@ -154,6 +154,15 @@ impl Tracker {
         }
     }
 
+    /// Leaves a charged function. A kernel thread that is done with its work item
+    /// holds nothing; what it seems to hold was lost sight of.
+    pub fn leave_charged(&mut self, number: u16) {
+        self.leave(CHARGED + number);
+        if self.nest.base >= TASK && self.nest.top.is_empty() {
+            self.nest.locks.clear();
+        }
+    }
+
     /// The kernel thread, by its stack, that does charged work here; None if the
     /// current work is a CPU's own.
     pub fn working_thread(&self) -> Option<u64> {

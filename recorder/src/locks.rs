@@ -75,7 +75,9 @@ impl Holder {
         for held in &mut self.held {
             held.all += passed;
         }
-        if let Some(last) = self.held.last_mut() {
+        // What is shared keeps nobody out: the time belongs to the lock before it.
+        let exclusive = |h: &&mut Held| h.kind == Kind::Exclusive;
+        if let Some(last) = self.held.iter_mut().rev().find(exclusive) {
             last.own += passed;
         }
     }
@@ -83,15 +85,15 @@ impl Holder {
     /// An atomic write to `address` in a lock function.
     pub fn acquire(&mut self, address: u64, clock: u64) {
         self.settle(clock);
-        if let Some(held) = self.held.iter_mut().find(|h| h.address == address) {
-            // Tried again: it was not had before.
-            (held.own, held.all, held.slept, held.waited) = (0, 0, false, false);
-            return;
-        }
-        let kind = match self.entered.take() {
-            Some(kind) => kind,
-            None => return,
+        let entered = self.entered.take();
+        let before = self.held.iter().position(|h| h.address == address);
+        let kind = match (entered, before) {
+            // Tried again, by the same function or another: it was not had before.
+            (_, Some(at)) => entered.unwrap_or(self.held.remove(at).kind),
+            (Some(kind), None) => kind,
+            (None, None) => return,
         };
+        self.held.retain(|h| h.address != address);
         if self.held.len() == DEPTH {
             self.held.remove(0);
         }
@@ -194,6 +196,41 @@ mod tests {
         h.acquire(0x10, 150);
         h.write(0x10, 160, &mut sums);
         assert_eq!(sums[&0x10].all, 10);
+    }
+
+    #[test]
+    fn a_lock_that_was_waited_for_is_held_from_when_it_was_had() {
+        let (mut h, mut sums) = (Holder::default(), Sums::new());
+        take(&mut h, Kind::Exclusive, 0x10, 100); // fails, which can't be seen
+        h.acquire(0x10, 120); // notes that somebody waits
+        h.switch_out(130);
+        h.switch_in(500);
+        h.acquire(0x10, 510); // has it
+        h.acquire(0x10, 520); // nobody waits any more
+        h.write(0x10, 600, &mut sums);
+        let sum = sums[&0x10];
+        assert_eq!((sum.exclusive, sum.all, sum.slept), (1, 80, 0));
+    }
+
+    #[test]
+    fn a_failed_try_does_not_tell_what_kind_of_lock_comes_next() {
+        let (mut h, mut sums) = (Holder::default(), Sums::new());
+        take(&mut h, Kind::Shared, 0x10, 100);
+        take(&mut h, Kind::Exclusive, 0x10, 200);
+        h.acquire(0x90, 205); // no lock of its own
+        h.write(0x10, 230, &mut sums);
+        assert_eq!((sums[&0x10].exclusive, sums[&0x10].all), (1, 30));
+        assert!(!h.holds());
+    }
+
+    #[test]
+    fn time_under_a_shared_lock_belongs_to_the_lock_before_it() {
+        let (mut h, mut sums) = (Holder::default(), Sums::new());
+        take(&mut h, Kind::Exclusive, 0x10, 100);
+        take(&mut h, Kind::Shared, 0x20, 110);
+        h.write(0x20, 150, &mut sums);
+        h.write(0x10, 160, &mut sums);
+        assert_eq!((sums[&0x10].own, sums[&0x10].all), (60, 60));
     }
 
     #[test]

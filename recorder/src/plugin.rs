@@ -555,7 +555,7 @@ context_callbacks! {
     on_new_task => |t, tasks, n| t.new_task();
     on_thread => |t, tasks, n| t.kernel_thread(tasks);
     on_charge => |t, tasks, n| t.enter(context::CHARGED + n);
-    on_charge_end => |t, tasks, n| t.leave(context::CHARGED + n);
+    on_charge_end => |t, tasks, n| t.leave_charged(n);
 }
 
 extern "C" fn on_count(cpu: c_uint, data: *mut c_void) {

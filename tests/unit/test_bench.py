@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from partywall import bench, native, profiles, scaling
+from partywall import bench, native, profiles, scaling, workloads
 from partywall.bench import Bench, Point, Series
+from partywall.errors import UsageProblem
 from partywall.native import Count
 from partywall.report import benchmark
 
@@ -60,6 +61,31 @@ def test_counts_are_read_from_whatever_else_is_printed() -> None:
 @given(st.binary(max_size=200))
 def test_no_output_breaks_the_reader(said: bytes) -> None:
     assert all(count.nanoseconds > 0 for count in native.parse(said))
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (b"", "nothing was said"),
+        (b"PARTYWALL ops 0 1 1\n", "nothing was said"),
+        (b"no cgroups\nmore\n", "no cgroups"),
+        (
+            b"x\npartywall: workload: unshare: EPERM\npartywall: workload: exit status 1\n",
+            "workload: unshare: EPERM",
+        ),
+    ],
+)
+def test_the_line_that_says_most_is_told(said: bytes, told: str) -> None:
+    assert native.reason(said) == told
+
+
+def test_guests_need_no_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    (workload,) = workloads.select(["signal"])
+    wanted = bench.Wanted(workload, counts=[1])
+    assert bench.check(wanted, guests=True)
+    with pytest.raises(UsageProblem, match="root"):
+        bench.check(wanted, guests=False)
 
 
 def test_a_containers_processes_are_added_up() -> None:

@@ -78,13 +78,18 @@ def test_too_many_are_refused() -> None:
 
 def test_what_disturbs_is_said(tmp_path: Path) -> None:
     there = machine(1, 2, 1)
+    tmp_path = tmp_path / "system" / "cpu"
     folder = sysfs(tmp_path, there)
     assert cpus.disturbances(there, folder) == []
     (folder / "cpu1" / "cpufreq").mkdir()
     (folder / "cpu1" / "cpufreq" / "scaling_governor").write_text("powersave\n")
     (folder / "intel_pstate").mkdir()
     (folder / "intel_pstate" / "no_turbo").write_text("0\n")
-    scaled, turbo = cpus.disturbances(there, folder)
+    clock = tmp_path.parent / "clocksource" / "clocksource0"
+    clock.mkdir(parents=True)
+    (clock / "current_clocksource").write_text("hpet\n")
+    scaled, slow, turbo = cpus.disturbances(there, folder)
+    assert "hpet" in slow
     assert "powersave" in scaled
     assert "turbo" in turbo
 

@@ -18,7 +18,7 @@ from partywall.compare import Change
 from partywall.diff import Difference, Tolerance, diff, how
 from partywall.errors import UsageProblem
 from partywall.report import difference
-from partywall.result import CallCount, Instructions, Result
+from partywall.result import OLDER, CallCount, Instructions, Result
 
 USUAL = Tolerance()
 RATES = st.floats(0, 1e6)
@@ -68,8 +68,19 @@ def test_instructions_calls_and_locks_count_too() -> None:
         ("grew", "calls", "kmem_cache_free")
     ]
     held = changed(locks=[builders.lock("rtnl_mutex", ran.kernel / 2)])
-    assert told(held) == [("appeared", "lock", "rtnl_mutex")]
+    assert told(held) == [("appeared", "lock", "rtnl_mutex lock")]
     assert told(changed(locks=[builders.lock("rtnl_mutex", 5)])) == []
+
+
+def test_what_an_older_partywall_did_not_measure_is_no_regression() -> None:
+    old = SAME.model_copy(update={"schema_": OLDER})
+    ran = builders.signal().instructions
+    more = Instructions(kernel=ran.kernel * 2, user=ran.user, background=0)
+    after = changed(locks=[builders.lock("rtnl_mutex", ran.kernel / 2)], instructions=more)
+    found = diff(old, after, USUAL)
+    assert found.findings == []
+    assert "measure it again" in shown(found)
+    assert diff(old, old, USUAL).left_out is None
 
 
 def test_regressions_come_first() -> None:

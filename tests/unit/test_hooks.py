@@ -23,7 +23,8 @@ FUNCTIONS = (
 LOCKS = (
     "mutex_lock mutex_lock_killable mutex_unlock down_write down_write_trylock up_write down_read "
     "_raw_spin_lock _raw_spin_unlock _raw_spin_trylock _raw_write_lock_irq _raw_read_lock "
-    "_raw_read_unlock __mutex_lock native_queued_spin_lock_slowpath synchronize_rcu "
+    "_raw_read_unlock __mutex_lock __mutex_add_waiter rwsem_mark_wake "
+    "native_queued_spin_lock_slowpath synchronize_rcu "
     "synchronize_rcu_expedited rcu_barrier kmem_cache_free"
 ).split()
 
@@ -51,7 +52,10 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    source = functions(LOCKS) + "void _start(void) {}"
+    # Compilers make copies of functions, and these have a name of their own.
+    copy = '__attribute__((noinline)) void copy(void) __asm__("__mutex_lock.constprop.0");\n'
+    copy += 'void copy(void) { __asm__(""); }\n'
+    source = functions(LOCKS) + copy + "void _start(void) { copy(); }"
     return programs.compiled(tmp_path_factory.mktemp("locks"), "vmlinux", source, *programs.BARE)
 
 
@@ -184,7 +188,11 @@ def test_a_kernel_that_lacks_everything_gets_the_stack_alone(tmp_path: Path) -> 
             "down_write down_write_trylock",
         ),
         ("lock_shared", "_raw_read_lock down_read"),
-        ("spin", "__mutex_lock native_queued_spin_lock_slowpath"),
+        (
+            "spin",
+            "__mutex_lock native_queued_spin_lock_slowpath __mutex_add_waiter rwsem_mark_wake "
+            "__mutex_lock.constprop.0",
+        ),
         ("wait", "synchronize_rcu synchronize_rcu_expedited rcu_barrier"),
     ],
 )

@@ -75,6 +75,7 @@ def test_spread_and_packed_are_what_they_say() -> None:
     assert neighbours(TWO, 32, "packed") == [1, 0]
     assert neighbours(TWO, 64, "packed") == pytest.approx(neighbours(TWO, 64, "spread"))
     assert neighbours(TWO, 4, "spread") == pytest.approx([1 / 3, 2 / 3])
+    assert neighbours(TWO, 3, "spread") == pytest.approx([1 / 3, 2 / 3])
     assert scaling.transfer_ns(TWO, 2, "spread") == 108
     assert scaling.transfer_ns(GROUPS, 8, "packed") == 23
 
@@ -112,6 +113,25 @@ def test_a_lock_bounds_all_together() -> None:
     assert nested.throughput.usual <= point.throughput.usual * (1 + 1e-9)
 
 
+def test_locks_of_one_line_do_not_exclude_each_other() -> None:
+    line = Queue(0.5)
+    nested = Work(10_000, (line, Queue(0.0, own=6000, held=6000), Queue(0.0, own=1000, held=7000)))
+    for point in predict_work(nested, TWO, [1, 2, 64]):
+        if point.containers == 1:
+            assert point.relative.usual == 1
+        assert point.throughput.usual * 7000 * TWO.instruction_ns[1] * point.containers <= 1.01e9
+
+
+def test_each_of_a_containers_processes_queues() -> None:
+    single = predict_work(Work(5000, (Queue(2),)), TWO, [8, 32])
+    four = predict_work(Work(5000, (Queue(2),), processes=4), TWO, [2, 8, 16])
+    # Eight containers of four are as many customers as 32 of one; the line is a little
+    # more often still in its own container.
+    assert four[1].throughput.usual / 4 == pytest.approx(single[1].throughput.usual, rel=0.15)
+    assert four[1].throughput.usual / 4 >= single[1].throughput.usual
+    assert four[2].throughput.usual < four[1].throughput.usual
+
+
 def test_more_containers_than_cores_share_them() -> None:
     full, twice = predict_work(Work(5000, (Queue(2),)), TWO, [64, 128])
     assert twice.throughput.usual == pytest.approx(full.throughput.usual / 2)
@@ -141,7 +161,7 @@ def test_what_cannot_be_known_is_said() -> None:
     found = scaling.predict(sample.model_copy(update={"locks": [lock], "waits": waits}), TWO)
     assert found.unknown == [
         "how long synchronize_rcu takes (0.5 per op)",
-        "how long holders of rtnl_mutex sleep (0.25 per op)",
+        "how long holders of rtnl_mutex lock sleep (0.25 per op)",
     ]
     assert max(station.held for station in found.stations) == 100
     assert scaling.predict(sample, TWO).unknown == []

@@ -31,6 +31,11 @@ static unsigned long run(const struct run *run, unsigned long *n, unsigned long 
 			workload.operation(run, (*n)++);
 		t = now();
 	} while (t < end);
+	/* What the operations left to be done by others is part of them. */
+	if (workload.last) {
+		workload.last(run, (*n)++);
+		t = now();
+	}
 	*took = t - begun;
 	return *n - first;
 }

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
 from partywall import __version__, published
+from partywall.compare import keyed
 from partywall.outlook import Outlook, outlook
 from partywall.profiles import Profile
 from partywall.report import locks
@@ -40,6 +40,9 @@ ROWS = 14
 
 VISIBLE = 0.005
 """Share of time below which a wall has no row of its own."""
+
+LOCKS = 20
+"""Locks listed for each workload."""
 
 OBJECTS = 60
 """Objects that are drawn for each workload, the worst first."""
@@ -102,23 +105,26 @@ def _curve(
 ) -> Markup:
     curves = [charts.Curve(told.before.release, expected.points)]
     if after is not None and told.after is not None:
-        curves.append(charts.Curve(told.after.release, after.points))
+        curves = [
+            charts.Curve(f"before: {told.before.release}", expected.points),
+            charts.Curve(f"after: {told.after.release}", after.points),
+        ]
     # Made by us out of numbers and names that matplotlib escapes.
     return Markup(charts.throughput(name, curves, series, expected.of, expected.cores))  # noqa: S704
 
 
 def _sections(told: Outlook, before: Result, after: Result | None) -> list[Section]:
-    others: dict[Any, WorkloadResult] = {
-        (one.title, one.topology): one for one in (after.workloads if after else [])
-    }
+    others = keyed(after.workloads) if after else {}
     found = []
-    for number, (one, pair) in enumerate(zip(before.workloads, told.workloads, strict=True)):
+    for number, ((key, one), pair) in enumerate(
+        zip(keyed(before.workloads).items(), told.workloads, strict=True)
+    ):
         series = published.of(one.title, one.scope)
         found.append(
             Section(
                 anchor=f"w{number}",
                 before=one,
-                after=others.get((one.title, one.topology)),
+                after=others.get(key),
                 expected=pair.before,
                 expected_after=pair.after,
                 curve=_curve(f"w{number}c", pair.before, pair.after, told, series),
@@ -159,6 +165,7 @@ def render(before: Result, after: Result | None, profile: Profile) -> str:
         draw=drawing.draw,
         place=drawing.place,
         bound=locks.bound,
+        locks_shown=LOCKS,
         objects=OBJECTS,
         visible=VISIBLE,
         version=__version__,

@@ -86,10 +86,21 @@ def _box(label: str, use: FieldUse, reads: float, writes: float, atomics: float)
     )
 
 
-def _user(name: str, sites: list[Site], fields: list[FieldUse]) -> User:
-    boxes = []
+def _spans(fields: list[FieldUse]) -> dict[str, FieldUse]:
+    """Fields by path. What has no type has one path for several places: from first to last."""
+    found: dict[str, FieldUse] = {}
     for use in fields:
-        here = [site for site in sites if site.field == use.path]
+        before = found.get(use.path, use)
+        start = min(before.offset, use.offset)
+        end = max(before.offset + before.size, use.offset + use.size)
+        found[use.path] = use.model_copy(update={"offset": start, "size": end - start})
+    return found
+
+
+def _user(name: str, sites: list[Site], fields: dict[str, FieldUse]) -> User:
+    boxes = []
+    for path, use in fields.items():
+        here = [site for site in sites if site.field == path]
         if here:
             reads = sum(site.reads for site in here)
             writes = sum(site.writes for site in here)
@@ -104,7 +115,8 @@ def draw(line: Line) -> Drawing:
     by_function: dict[str, list[Site]] = {}
     for site in busiest(line):
         by_function.setdefault(site.function, []).append(site)
-    users = [_user(name, sites, fields) for name, sites in by_function.items()]
+    spans = _spans(fields)
+    users = [_user(name, sites, spans) for name, sites in by_function.items()]
     users.sort(key=lambda user: (-user.total, user.name))
     return Drawing(
         fields=[_box(short(use.path), use, use.reads, use.writes, use.atomics) for use in fields],
