@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from drgn import Program
+from drgn import Program, Type
 
 from partywall.elf import Symbols
 from partywall.naming.code import CodeNamer
 from partywall.naming.contexts import ContextNamer
-from partywall.naming.fields import field_at, size_of
+from partywall.naming.fields import FieldPath, field_at, size_of
 from partywall.naming.objects import ObjectNamer, Thing
 from partywall.naming.types import Evidence, TypeGuesser, by_cache
 from partywall.recording import LINE_SIZE
@@ -82,6 +82,7 @@ class LineNamer:
         self._objects = known.objects
         self._uses = uses
         self._typed: dict[tuple[int, str], Thing] = {}
+        self._fields: dict[tuple[int, int, int], tuple[Type, FieldPath]] = {}
 
     def _thing(self, address: int) -> Thing:
         return self._told(self._objects.at(address))
@@ -109,6 +110,14 @@ class LineNamer:
             return replace(thing, detail="type unknown: the code does not give it away")
         return self._objects.typed(thing, guess.type, guess.shift, array=guess.array)
 
+    def _field(self, type_: Type, offset: int, size: int) -> FieldPath:
+        """As `field_at`, which is asked again for each place in the code."""
+        key = (id(type_), offset, size)
+        if key not in self._fields:
+            # With the type, so that no other one gets its identity.
+            self._fields[key] = type_, field_at(self._prog, type_, offset, size)
+        return self._fields[key][1]
+
     def _place(self, line: int, use: Use) -> _Place:
         address = max(use.address, line)
         thing = self._thing(address)
@@ -123,7 +132,7 @@ class LineNamer:
         if thing.array:
             index, inside = divmod(inside, size_of(thing.type))
             base, prefix = base + index * size_of(thing.type), f"[{index}]."
-        found = field_at(self._prog, thing.type, inside, use.size)
+        found = self._field(thing.type, inside, use.size)
         start, text = base + found.offset, prefix + found.path
         if start < line or found.size > LINE_SIZE:
             return _Place(thing, text, offset, size)

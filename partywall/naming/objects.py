@@ -20,11 +20,11 @@ from drgn.helpers.linux.common import IdentifiedTaskStack, IdentifiedVmap
 from drgn.helpers.linux.cpumask import for_each_possible_cpu
 from drgn.helpers.linux.list import list_for_each_entry
 from drgn.helpers.linux.mm import PageSlab, compound_head, in_direct_map, virt_to_page
-from drgn.helpers.linux.slab import slab_object_info
 
 from partywall.elf import Symbol, Symbols
 from partywall.naming import pages
 from partywall.naming.fields import size_of
+from partywall.naming.slabs import SlabObjects
 from partywall.naming.unreadable import UNREADABLE
 from partywall.result import LineObject
 
@@ -82,6 +82,7 @@ class ObjectNamer:
     def __init__(self, prog: Program, symbols: Symbols) -> None:
         self._prog = prog
         self._cache: dict[Any, Any] = {}
+        self._slab_infos = SlabObjects(prog)
         self._slabs: dict[int, tuple[Thing, int]] = {}
         self._slab_objects: dict[int, Thing] = {}
         self._same: dict[tuple[str, int, int], Thing] = {}
@@ -200,7 +201,7 @@ class ObjectNamer:
         return self._slab_objects.get(start) or replace(anchor, address=start, state="live")
 
     def _slab(self, address: int) -> Thing | None:
-        info = slab_object_info(self._prog, address)
+        info = self._slab_infos.info(address)
         if info is None:
             return None
         cache = info.slab_cache.name.string_().decode(errors="replace")
