@@ -183,6 +183,11 @@ def check(wanted: Wanted, *, guests: bool) -> list[Cpu]:
     """
     if wanted.cpus < 1:
         raise UsageProblem(f"{wanted.cpus} CPUs per container are none", "--cpus starts at 1")
+    if wanted.workload.counted:
+        raise UsageProblem(
+            f"{wanted.workload.title} can't run by the clock: each operation uses something up",
+            "check and compare count its operations",
+        )
     chosen = cpus.choose(cpus.allowed(), max(wanted.counts) * wanted.cpus, wanted.placement)
     if not guests:
         native.possible()

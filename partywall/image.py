@@ -110,25 +110,30 @@ def apparmor_policy() -> bytes:
 LAYER_FOLDERS = ("dev", "etc", "proc", "run", "sys", "tmp", f"{PROGRAM_DIR[1:]}", "var")
 
 
-def layer_files(programs: dict[str, bytes]) -> dict[str, bytes]:
-    """Files of the one image that all containers are made from, by path in it."""
+def layer_files(programs: dict[str, bytes], lower: int) -> dict[str, tuple[bytes, int]]:
+    """Files of the one image that all containers are made from: data and mode by path in it.
+
+    ``lower``: how many a workload wants to have of its own there. The image's
+    owner is not in the containers, so these are for everybody to write.
+    """
+    shared = SHARED_DIR.lstrip("/")
     found = {
-        "etc/hostname": b"container\n",
+        "etc/hostname": (b"container\n", 0o644),
         # The target of a bind mount has to be a file, as its source is.
-        "run/partywall": b"",
-        f"{SHARED_DIR[1:]}/file": b"A file that all containers share.\n" * 16,
+        "run/partywall": (b"", 0o644),
+        f"{shared}/file": (b"A file that all containers share.\n" * 16, 0o644),
     }
-    found |= {f"{SHARED_DIR[1:]}/other-{number}": b"another\n" for number in range(3)}
-    return found | {path.lstrip("/"): data for path, data in programs.items()}
+    found |= {f"{shared}/other-{number}": (b"another\n", 0o644) for number in range(3)}
+    found |= {f"{shared}/lower/{number}": (bytes(4096), 0o666) for number in range(lower)}
+    return found | {path.lstrip("/"): (data, 0o755) for path, data in programs.items()}
 
 
-def _layer(archive: Archive, programs: dict[str, bytes]) -> None:
+def _layer(archive: Archive, programs: dict[str, bytes], lower: int) -> None:
     """The one image that all containers are made from: their lower layer."""
     for path in LAYER_FOLDERS:
         archive.directory(f"layer/{path}", 0o1777 if path == "tmp" else 0o755)
-    names = {path.lstrip("/") for path in programs}
-    for path, data in layer_files(programs).items():
-        archive.file(f"layer/{path}", data, 0o755 if path in names else 0o644)
+    for path, (data, mode) in layer_files(programs, lower).items():
+        archive.file(f"layer/{path}", data, mode)
 
 
 def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
@@ -157,7 +162,7 @@ def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
         programs = {
             f"{PROGRAM_DIR}/{workload.name}": build_workload(workload.source, progress).read_bytes()
         }
-    _layer(archive, programs)
+    _layer(archive, programs, workload.lower_files)
     return archive.pack()
 
 

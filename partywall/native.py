@@ -180,11 +180,13 @@ class Machine:
         for name in image.LAYER_FOLDERS:
             (layer / name).mkdir(parents=True, exist_ok=True)
         (layer / "tmp").chmod(0o1777)
-        for name, data in image.layer_files({self._path: self._program.read_bytes()}).items():
+        programs = {self._path: self._program.read_bytes()}
+        files = image.layer_files(programs, self._workload.lower_files)
+        for name, (data, mode) in files.items():
             path = layer / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
-        (layer / self._path.lstrip("/")).chmod(0o755)
+            path.chmod(mode)
 
     @property
     def _path(self) -> str:

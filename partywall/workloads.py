@@ -42,6 +42,10 @@ class _Facts(BaseModel):
     systempaths: Literal["docker", "unconfined"] = "docker"
     topologies: tuple[Scope, ...] = Field(default=("between",), min_length=1)
     """Where it is worth looking: between containers, between CPUs of one, or both."""
+    counted: bool = False
+    """How many operations there will be has to be known, so it can't run by the clock."""
+    lower_files: int = Field(default=0, ge=0)
+    """Files of 4 KiB, numbered from 0, in ``lower/`` beside the image's shared file."""
 
 
 class Workload(_Facts):
@@ -65,10 +69,13 @@ class Workload(_Facts):
 
 
 class _File(_Facts):
-    """A workload.toml as it is written."""
+    """A workload.toml as it is written.
+
+    A variant is its operation, or a table of all in which it differs.
+    """
 
     default: tuple[str, ...] = ()
-    variants: dict[str, str] = Field(default_factory=dict)
+    variants: dict[str, str | dict[str, Any]] = Field(default_factory=dict)
 
 
 def _read(path: Path) -> list[tuple[Workload, bool]]:
@@ -91,12 +98,22 @@ def _read(path: Path) -> list[tuple[Workload, bool]]:
     if unknown:
         raise UsageProblem(f"{path}: default names no variant: {', '.join(sorted(unknown))}")
     return [
-        (
-            Workload(name=name, variant=variant, source=path.parent, operation=text, **common),
-            variant in raw.default,
-        )
-        for variant, text in raw.variants.items()
+        (_variant(path, variant, told, common), variant in raw.default)
+        for variant, told in raw.variants.items()
     ]
+
+
+def _variant(path: Path, name: str, told: str | dict[str, Any], common: dict[str, Any]) -> Workload:
+    own = {"operation": told} if isinstance(told, str) else told
+    try:
+        facts = _Facts.model_validate({"operation": None, **common, **own})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in ("variants", name, *first["loc"]))
+        raise UsageProblem(f"{path}: {where}: {first['msg']}") from error
+    return Workload(
+        name=path.parent.name, variant=name, source=path.parent, **facts.model_dump()
+    )
 
 
 def load(directory: Path = DIRECTORY) -> list[tuple[Workload, bool]]:

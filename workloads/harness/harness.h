@@ -12,6 +12,8 @@ struct run {
 	unsigned int index;	/* of this process among all of all containers */
 	unsigned int slot;	/* of this process within its container */
 	unsigned int siblings;	/* processes of the container, this one included */
+	/* It will do, numbered from 0; 0 if it runs until its time is over. */
+	unsigned long operations;
 	const char *variant;
 };
 

@@ -51,6 +51,7 @@ void plan_read(struct plan *plan)
 	plan->window = number("PW_WINDOW");
 	plan->milliseconds = getenv("PW_MILLISECONDS") ? number("PW_MILLISECONDS") : 0;
 	plan->cpu_list = getenv("PW_CPU_LIST");
+	plan->run.operations = plan->milliseconds ? 0 : plan->warmup + plan->window;
 	plan->barrier = text("PW_BARRIER");
 	plan->run.variant = text("PW_VARIANT");
 }

@@ -5,7 +5,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -13,96 +16,292 @@
 /* Made by the image, in the lower layer that all containers share. */
 #define SHARED_DIR "/usr/share/partywall"
 #define SHARED_FILE SHARED_DIR "/file"
+#define LOWER_DIR SHARED_DIR "/lower"
 
-static char dir[64], file[96];
+#define XATTR "user.partywall"
+#define PAGE 4096
 
-static void op_access(void)
+/* What operation n works on, made by prepare(). */
+static char dir[64], file[96], link_to[96];
+static unsigned long first_lower;
+static int fd = -1;
+
+static void check(int failed, const char *what)
 {
-	if (access(file, R_OK))
-		fail("access");
+	if (failed)
+		fail(what);
 }
 
-static void op_stat(void)
+static const char *numbered(const char *what, unsigned long n)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s-%lu", dir, what, n);
+	return path;
+}
+
+static void op_access(unsigned long n)
+{
+	(void)n;
+	check(access(file, R_OK), "access");
+}
+
+static void op_stat(unsigned long n)
 {
 	struct stat st;
 
-	if (stat(file, &st))
-		fail("stat");
+	(void)n;
+	check(stat(file, &st), "stat");
 }
 
-static void op_open(void)
+static void op_statfs(unsigned long n)
+{
+	struct statfs st;
+
+	(void)n;
+	check(statfs(file, &st), "statfs");
+}
+
+static void op_lookup(unsigned long n)
+{
+	check(!access(numbered("missing", n), F_OK) || errno != ENOENT, "access");
+}
+
+static void op_open(unsigned long n)
 {
 	char buffer[512];
-	int fd = open(file, O_RDONLY);
+	int opened = open(file, O_RDONLY);
 
-	if (fd < 0)
-		fail("open");
-	if (read(fd, buffer, sizeof(buffer)) < 0)
-		fail("read");
-	close(fd);
+	(void)n;
+	check(opened < 0, "open");
+	check(read(opened, buffer, sizeof(buffer)) < 0, "read");
+	close(opened);
 }
 
-static void op_readdir(void)
+static void op_read(unsigned long n)
+{
+	char buffer[512];
+
+	(void)n;
+	check(pread(fd, buffer, sizeof(buffer), 0) < 0, "pread");
+}
+
+static void op_write(unsigned long n)
+{
+	(void)n;
+	check(pwrite(fd, file, sizeof(file), 0) != sizeof(file), "pwrite");
+}
+
+static void op_fsync(unsigned long n)
+{
+	op_write(n);
+	check(fsync(fd), "fsync");
+}
+
+static void op_mmap(unsigned long n)
+{
+	volatile char *page = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0);
+
+	(void)n;
+	check(page == MAP_FAILED, "mmap");
+	(void)page[0];
+	check(munmap((void *)page, PAGE), "munmap");
+}
+
+static void op_truncate(unsigned long n)
+{
+	check(truncate(file, n % 2 ? PAGE : 0), "truncate");
+}
+
+static void op_chmod(unsigned long n)
+{
+	check(chmod(file, n % 2 ? 0640 : 0644), "chmod");
+}
+
+static void op_readdir(unsigned long n)
 {
 	DIR *d = opendir(dir);
 
-	if (!d)
-		fail("opendir");
+	(void)n;
+	check(!d, "opendir");
 	errno = 0;
 	while (readdir(d))
 		;
-	if (errno)
-		fail("readdir");
+	check(errno, "readdir");
 	closedir(d);
 }
 
-static const struct {
+static void op_getxattr(unsigned long n)
+{
+	char value[16];
+
+	(void)n;
+	check(getxattr(file, XATTR, value, sizeof(value)) < 0, "getxattr");
+}
+
+static void op_setxattr(unsigned long n)
+{
+	check(setxattr(file, XATTR, n % 2 ? "odd" : "even", 3, 0), "setxattr");
+}
+
+static void op_listxattr(unsigned long n)
+{
+	char names[256];
+
+	(void)n;
+	check(listxattr(file, names, sizeof(names)) < 0, "listxattr");
+}
+
+static void op_readlink(unsigned long n)
+{
+	char target[128];
+
+	(void)n;
+	check(readlink(link_to, target, sizeof(target)) < 0, "readlink");
+}
+
+static void op_create(unsigned long n)
+{
+	int made = open(numbered("made", n), O_CREAT | O_EXCL | O_WRONLY, 0644);
+
+	check(made < 0, "creating a file");
+	close(made);
+}
+
+static void op_unlink(unsigned long n)
+{
+	check(unlink(numbered("made", n)), "unlink");
+}
+
+static void op_rename(unsigned long n)
+{
+	static char from[128];
+
+	strcpy(from, numbered("moved", n));
+	check(rename(from, numbered("moved", n + 1)), "rename");
+}
+
+static void op_link(unsigned long n)
+{
+	check(link(file, numbered("linked", n)), "link");
+}
+
+static void op_mkdir(unsigned long n)
+{
+	const char *path = numbered("dir", n);
+
+	check(mkdir(path, 0755), "mkdir");
+	check(rmdir(path), "rmdir");
+}
+
+static void op_copy_up(unsigned long n)
+{
+	char path[96];
+	int opened;
+
+	snprintf(path, sizeof(path), LOWER_DIR "/%lu", first_lower + n);
+	opened = open(path, O_WRONLY);
+	check(opened < 0, "opening a lower file to write");
+	close(opened);
+}
+
+static void prepare_unlink(const struct run *run)
+{
+	for (unsigned long n = 0; n < run->operations; n++)
+		op_create(n);
+}
+
+static void prepare_rename(const struct run *run)
+{
+	(void)run;
+	check(rename(file, numbered("moved", 0)), "rename");
+}
+
+static void prepare_copy_up(const struct run *run)
+{
+	first_lower = run->slot * run->operations;
+}
+
+static const struct op {
 	const char *name;
-	void (*run)(void);
+	void (*run)(unsigned long n);
+	void (*prepare)(const struct run *run);
 } ops[] = {
-	{ "access", op_access },
-	{ "stat", op_stat },
-	{ "open", op_open },
-	{ "readdir", op_readdir },
+	{ "access", op_access, NULL },
+	{ "chmod", op_chmod, NULL },
+	{ "copy-up", op_copy_up, prepare_copy_up },
+	{ "create", op_create, NULL },
+	{ "fsync", op_fsync, NULL },
+	{ "getxattr", op_getxattr, NULL },
+	{ "link", op_link, NULL },
+	{ "listxattr", op_listxattr, NULL },
+	{ "lookup", op_lookup, NULL },
+	{ "mkdir", op_mkdir, NULL },
+	{ "mmap", op_mmap, NULL },
+	{ "open", op_open, NULL },
+	{ "read", op_read, NULL },
+	{ "readdir", op_readdir, NULL },
+	{ "readlink", op_readlink, NULL },
+	{ "rename", op_rename, prepare_rename },
+	{ "setxattr", op_setxattr, NULL },
+	{ "stat", op_stat, NULL },
+	{ "statfs", op_statfs, NULL },
+	{ "truncate", op_truncate, NULL },
+	{ "unlink", op_unlink, prepare_unlink },
+	{ "write", op_write, NULL },
 };
 
-static void (*op)(void);
+static const struct op *op;
+
+/* The directory, four files in it, and what is on the last of them. */
+static void prepare_own(const struct run *run)
+{
+	char page[PAGE] = "";
+
+	snprintf(dir, sizeof(dir), "/tmp/overlay-%u", run->index);
+	check(mkdir(dir, 0755), "mkdir");
+	for (int n = 0; n < 4; n++) {
+		snprintf(file, sizeof(file), "%s/file-%d", dir, n);
+		fd = open(file, O_CREAT | O_EXCL | O_RDWR, 0644);
+		check(fd < 0 || write(fd, page, PAGE) != PAGE, "making a file");
+		if (n < 3)
+			close(fd);
+	}
+	check(setxattr(file, XATTR, "value", 5, 0), "setxattr");
+	snprintf(link_to, sizeof(link_to), "%s/link", dir);
+	check(symlink(file, link_to), "symlink");
+}
 
 static void prepare(const struct run *run)
 {
-	size_t length = strcspn(run->variant, "-");
-	int shared = !strcmp(run->variant + length, "-shared");
-	int fd;
+	size_t length = strlen(run->variant);
+	const char *suffix = strstr(run->variant, "-shared");
 
+	if (suffix)
+		length = suffix - run->variant;
 	for (size_t n = 0; n < sizeof(ops) / sizeof(*ops); n++)
 		if (strlen(ops[n].name) == length && !strncmp(run->variant, ops[n].name, length))
-			op = ops[n].run;
+			op = &ops[n];
 	if (!op) {
 		errno = EINVAL;
 		fail(run->variant);
 	}
-	if (shared) {
+	if (suffix) {
 		strcpy(dir, SHARED_DIR);
 		strcpy(file, SHARED_FILE);
-		return;
+		fd = open(file, O_RDONLY);
+		check(fd < 0, "opening the shared file");
+	} else {
+		prepare_own(run);
 	}
-	snprintf(dir, sizeof(dir), "/tmp/overlay-%u", run->index);
-	if (mkdir(dir, 0755))
-		fail("mkdir");
-	for (int n = 0; n < 4; n++) {
-		snprintf(file, sizeof(file), "%s/file-%d", dir, n);
-		fd = open(file, O_CREAT | O_EXCL | O_WRONLY, 0644);
-		if (fd < 0 || write(fd, file, sizeof(file)) != sizeof(file))
-			fail("making a file");
-		close(fd);
-	}
+	if (op->prepare)
+		op->prepare(run);
 }
 
 static void operation(const struct run *run, unsigned long n)
 {
 	(void)run;
-	(void)n;
-	op();
+	op->run(n);
 }
 
 const struct workload workload = { .prepare = prepare, .operation = operation };
