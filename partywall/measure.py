@@ -318,6 +318,7 @@ class _Analysis:
     ) -> dict[int, result.LineObject]:
         """Row -> object, the lines that move most first, up to `_TO_NAME` of all."""
         objects: dict[int, result.LineObject] = {}
+        busiest = self._uses.busiest()
         left = float(total.sum()) * (1 - _TO_NAME)
         order = _worst_first(total, total > 0)
         small = len(order)
@@ -326,7 +327,7 @@ class _Analysis:
         for row in order[:small]:
             address = int(self._lines.number[row]) << LINE_SHIFT
             known = done.get(f"{address:#x}")
-            objects[row] = known or self._namer.object_of(address)
+            objects[row] = known or self._namer.object_of(busiest.get(address, address))
         return objects
 
     def _passing(

@@ -84,6 +84,22 @@ class Uses:
                 address, size, code, caller, context, bool(flags & recording.ATOMIC), reads, writes
             )
 
+    def busiest(self) -> dict[int, int]:
+        """Of each line, by its address: where in it most was written, or read if nothing was."""
+        every = self._accesses["address"]
+        if not len(every):
+            return {}
+        starts = np.flatnonzero(np.r_[True, every[1:] != every[:-1]])
+        address = every[starts]
+        line = address & ~np.uint64(LINE_SIZE - 1)
+        writes = np.add.reduceat(self._accesses["writes"].astype(np.int64), starts)
+        reads = np.add.reduceat(self._accesses["reads"].astype(np.int64), starts)
+        # The best of each line comes last; of equals, the first in the line.
+        rank = np.lexsort((~address, reads + writes, writes, line))
+        last = np.r_[line[rank][1:] != line[rank][:-1], True]
+        chosen = rank[last]
+        return dict(zip(line[chosen].tolist(), address[chosen].tolist(), strict=True))
+
     def by_party(self, start: int, end: int) -> tuple[Array, Array]:
         """Loads and stores that touch ``[start, end)``; shape (parties,) each."""
         rows = self._rows(start, end)

@@ -156,6 +156,7 @@ def _environment() -> dict[str, str]:
         "CCACHE_DEPEND": "1",
         "CCACHE_DIR": str(cache.root() / "ccache"),
         "CCACHE_MAXSIZE": "6G",
+        "CCACHE_NOCOMPRESS": "1",
     }
     return inherited | _ENVIRONMENT | own
 

@@ -138,12 +138,10 @@ class LineNamer:
             return _Place(thing, text, offset, size)
         return _Place(thing, text, start - line, found.size)
 
-    def object_of(self, line: int) -> LineObject:
-        """The object of a line alone: no fields, and not whether it is freed."""
-        uses = list(self._uses(line, line + LINE_SIZE))
-        best = max(uses, key=lambda use: (use.writes, use.total), default=None)
-        address = line if best is None else max(best.address, line)
-        return self._told(self._objects.roughly(address)).line_object(line)
+    def object_of(self, address: int) -> LineObject:
+        """The object at an address alone: no fields, and not whether it is freed."""
+        thing = self._told(self._objects.roughly(address))
+        return thing.line_object(address & -LINE_SIZE)
 
     def at(self, address: int) -> tuple[str, str]:
         """Name of the object at an address, and of the field there, if that can be told."""

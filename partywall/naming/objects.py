@@ -28,6 +28,9 @@ from partywall.naming.slabs import SlabObjects
 from partywall.naming.unreadable import UNREADABLE
 from partywall.result import LineObject
 
+# The kernel's image and modules, which symbols name, lie above on x86-64.
+_IMAGE = 0xFFFF_FFFF_8000_0000
+
 
 @dataclass(frozen=True)
 class Thing:
@@ -140,6 +143,8 @@ class ObjectNamer:
         return variable.type_ if variable.address_ in (None, address) else None
 
     def _symbol(self, address: int) -> Thing | None:
+        if address < _IMAGE:
+            return None
         symbol = self._prog.symbol(address)
         if not symbol.size or address >= symbol.address + symbol.size:
             return None

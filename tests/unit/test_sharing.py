@@ -36,6 +36,31 @@ def test_a_range_holds_what_lies_in_it_in_order() -> None:
     assert places(found, LINE, LINE + 0x40) == [(LINE, 8), (LINE + 0x20, 8), (LINE + 0x38, 8)]
 
 
+def test_the_busiest_address_of_each_line() -> None:
+    first = [access(LINE, reads=9), access(LINE + 8, reads=1, writes=1), access(LINE + 16, writes=1)]
+    second = [access(LINE + 16, writes=1), access(LINE + 0x40, reads=1), access(LINE + 0x48, reads=1)]
+    assert uses(first, second).busiest() == {LINE: LINE + 16, LINE + 0x40: LINE + 0x40}
+    assert uses([]).busiest() == {}
+
+
+@FUZZ
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 31), st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30
+    )
+)
+def test_the_busiest_address_is_that_of_the_largest_sum(made: list[tuple[int, int, int]]) -> None:
+    sums: dict[int, list[int]] = {}
+    for slot, reads, writes in made:
+        count = sums.setdefault(LINE + slot * 8, [0, 0])
+        count[0] += writes
+        count[1] += reads + writes
+    found = uses([access(LINE + slot * 8, reads=r, writes=w) for slot, r, w in made]).busiest()
+    for line in {address & -64 for address in sums}:
+        inside = {a: tuple(count) for a, count in sums.items() if a & -64 == line}
+        assert found[line] == min(inside, key=lambda a: (tuple(-n for n in inside[a]), a))
+
+
 def test_a_range_ends_before_its_end() -> None:
     found = uses([access(LINE + 8, 8, reads=1)])
     assert places(found, LINE, LINE + 8) == []
