@@ -109,6 +109,7 @@ class Job:
     tasks: Mapping[str, str]
     programs: Iterable[str] = ()
     files: Mapping[str, bytes] = field(default_factory=dict)
+    modules: Iterable[str] = ()
     cpus: int = 4
     memory: int = 2048
     timeout: float = 600.0
@@ -129,7 +130,7 @@ def _initramfs(kernel: Kernel, job: Job) -> bytes:
     archive.symlink("bin/sh", "busybox")
     archive.file("etc/passwd", b"root:x:0:0::/:/bin/sh\nuser:x:1000:1000::/:/bin/sh\n")
     archive.file("etc/group", b"root:x:0:\nuser:x:1000:\n")
-    for order, module in enumerate(module_closure(kernel, [], []), start=10):
+    for order, module in enumerate(module_closure(kernel, job.modules, []), start=10):
         archive.file(f"modules/{order}-{module.name}.ko", module.data)
     for name in job.programs:
         archive.file(f"bin/{name}", build(name).read_bytes(), 0o755)

@@ -74,6 +74,26 @@ def test_forks_meet_in_no_count_of_a_users_processes(compared: Compared) -> None
     assert change.instructions.relative <= 0.01
 
 
+OVERLAY = ("stock", "partywall", "-w", "overlay/*", "-n", "1", "-c", "4")
+
+
+def test_no_operation_of_an_overlay_meets_others_in_a_credential(compared: Compared) -> None:
+    credentials = {
+        change.title: moved(change, "struct cred") for change in compared(*OVERLAY).workloads
+    }
+    assert len(credentials) == 29
+    assert {title for title, (_, after) in credentials.items() if after} == set()
+    # All but what asks nothing of the layers but their device and inode.
+    assert sum(before > 1 for before, _ in credentials.values()) >= 25, credentials
+
+
+def test_no_operation_of_an_overlay_costs_more(compared: Compared) -> None:
+    relative = {
+        change.title: change.instructions.relative for change in compared(*OVERLAY).workloads
+    }
+    assert {title: more for title, more in relative.items() if more is None or more > 0} == {}
+
+
 def test_what_is_built_here_costs_what_debians_own_costs(compared: Compared) -> None:
     for change in compared("debian", "stock").workloads:
         assert change.instructions.relative == pytest.approx(0, abs=0.02), change.title

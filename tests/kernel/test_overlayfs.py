@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Overlays: the same comes of every operation as on stock, and nothing is left of a mount."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import re
+from collections.abc import Callable
+
+import pytest
+from machine import Job, Ran
+
+Boot = Callable[[str, Job], Ran]
+
+# The guest's line is slow, so what the battery says goes over it packed.
+BATTERY = """\
+battery >/tmp/said
+echo "status $?"
+gzip -c /tmp/said | base64
+"""
+
+# What must never be let through, by kind, user, object and operation.
+REFUSED = {
+    "plain user secret read": "EACCES",
+    "plain user secret r": "EACCES",
+    "plain user secret write": "EACCES",
+    "plain user secret truncate": "EACCES",
+    "plain user open write": "EACCES",
+    "plain user open chmod": "EPERM",
+    "plain user open chown": "EPERM",
+    "plain user open setxattr": "EACCES",
+    "plain user dir create_in": "EACCES",
+    "plain user dir tmpfile_in": "EACCES",
+    "plain user open trusted": "EPERM",
+    "plain member user read": "EACCES",
+    "plain member private list": "EACCES",
+    "plain member private file_in": "EACCES",
+    "plain acl-user secret read": "EACCES",
+    "plain capable secret write": "EACCES",
+    "plain capable open chown": "EPERM",
+    "plain weak-root secret read": "ok",
+    "plain nested-root secret read": "EACCES",
+    "plain nested-root open chown": "EPERM",
+    "plain nested-root dir create_in": "EACCES",
+    "plain root open private_xattr": "EPERM",
+    "readonly root open write": "EROFS",
+    "remounted root open write": "EROFS",
+    "nested user secret read": "EACCES",
+    "idmapped user secret read": "EACCES",
+    "userns user secret read": "EACCES",
+    "userns root open trusted": "EPERM",
+}
+
+
+@pytest.fixture(scope="session")
+def said(boot: Boot) -> Callable[[str], list[str]]:
+    """What the battery says on the kernel of a name."""
+    known: dict[str, list[str]] = {}
+
+    def get(name: str) -> list[str]:
+        if name not in known:
+            tasks = {"1-battery": BATTERY, "2-log": "dmesg"}
+            # Else the kernel's remarks on options would come into the packed lines.
+            job = Job(tasks, ["battery"], modules=["overlay"], timeout=900, options="loglevel=1")
+            ran = boot(name, job)
+            assert ran.ended, ran.console[-2000:]
+            assert ran.alarms() == []
+            output = ran.output("1-battery")
+            status, _, packed = output.partition("\n")
+            lines = gzip.decompress(base64.b64decode(packed)).decode().splitlines()
+            assert status.strip() == "status 0", [one for one in lines if "BROKEN" in one]
+            known[name] = lines
+        return known[name]
+
+    return get
+
+
+def test_every_operation_ends_as_on_the_stock_kernel(said: Callable[[str], list[str]]) -> None:
+    stock, ours = said("stock"), said("partywall")
+    assert len(stock) > 20_000
+    assert [pair for pair in zip(stock, ours, strict=True) if pair[0] != pair[1]] == []
+
+
+@pytest.mark.parametrize("name", ["stock", "partywall"])
+def test_nobody_gets_what_he_must_not(said: Callable[[str], list[str]], name: str) -> None:
+    lines = said(name)
+    assert [line for line in lines if line.startswith(("ESCAPED", "BROKEN"))] == []
+    found = {}
+    for line in lines:
+        words = line.split(" ", 4)
+        if len(words) == 5:
+            found.setdefault(" ".join(words[:4]), words[4])
+    assert {key: found.get(key) for key in REFUSED} == REFUSED
+
+
+COUNTS = """\
+sleep 3
+for cache in cred ovl_inode filp; do
+	echo 1 >/sys/kernel/slab/$cache/shrink
+	echo "slab $cache $(cut -d' ' -f1 /sys/kernel/slab/$cache/objects)"
+done
+"""
+
+
+def counts(ran: Ran, task: str) -> dict[str, int]:
+    """Objects in slab caches, as `COUNTS` printed them."""
+    return {name: int(n) for name, n in re.findall(r"slab (\S+) (\d+)", ran.output(task))}
+
+
+def worked(ran: Ran, task: str) -> None:
+    """The stress program did what it is for."""
+    assert ran.ended, ran.console[-3000:]
+    assert ran.status(task) == 0, ran.output(task)[-2000:]
+    done = dict(
+        (what, int(n))
+        for n, what in re.findall(r"(\d+) (operations|mounts|asynchronous|kills)", ran.output(task))
+    )
+    assert done["operations"] > 2000, done
+    assert done["mounts"] > 20, done
+    assert done["asynchronous"] > 50, done
+    assert done["kills"] > 20, done
+    assert ran.alarms() == []
+
+
+def test_mounts_under_load_leave_no_credentials(boot: Boot) -> None:
+    tasks = {"1-warm": "mounts 5", "2-before": COUNTS, "3-many": "mounts 60", "4-after": COUNTS}
+    ran = boot("partywall", Job(tasks, ["mounts"], modules=["overlay"], timeout=400))
+    worked(ran, "3-many")
+    before, after = counts(ran, "2-before"), counts(ran, "4-after")
+    # A slab that a processor works on counts as full.
+    for cache in before:
+        assert after[cache] <= before[cache] + 150, (cache, before, after)
+
+
+@pytest.mark.parametrize("variant", ["debug", "kcsan"])
+def test_mounts_under_load_with_sanitizers(boot: Boot, variant: str) -> None:
+    job = Job({"1-mounts": "mounts 60"}, ["mounts"], modules=["overlay"], memory=4096, timeout=600)
+    worked(boot(f"partywall+lean+{variant}", job), "1-mounts")
