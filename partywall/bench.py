@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from partywall import cpus, guest, image, native, qemu
 from partywall.cpus import Cpu, Placement
@@ -26,7 +26,7 @@ from partywall.image import Topology
 from partywall.kernels import Kernel, require
 from partywall.native import Count
 from partywall.progress import Progress
-from partywall.result import Model
+from partywall.result import Document, Model
 from partywall.workloads import Workload
 
 SCHEMA: Final = "partywall.bench/1"
@@ -60,7 +60,7 @@ class Series(Model):
     points: list[Point]
 
 
-class Bench(Model):
+class Bench(Document):
     """What was measured by the clock, and on what."""
 
     schema_: Literal["partywall.bench/1"] = Field(default=SCHEMA, alias="schema")
@@ -73,10 +73,6 @@ class Bench(Model):
     seconds: float = Field(description="Of each run.")
     series: list[Series]
     warnings: list[str]
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
-    )
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from partywall.errors import UsageProblem
-from partywall.result import KernelId, Model, Result, Topology, WorkloadResult
+from partywall.result import Document, KernelId, Model, Result, Topology, WorkloadResult
 
 SCHEMA: Final = "partywall.compare/2"
 
@@ -67,7 +67,7 @@ class WorkloadChange(Model):
     )
 
 
-class Comparison(Model):
+class Comparison(Document):
     """Two kernels on the same workloads."""
 
     schema_: Literal["partywall.compare/2"] = Field(default=SCHEMA, alias="schema")
@@ -75,10 +75,6 @@ class Comparison(Model):
     after: KernelId
     workloads: list[WorkloadChange]
     alone: list[str] = Field(description="Workloads that only one of the results has.")
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
-    )
 
     @property
     def worst(self) -> float:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from partywall.compare import Change, WorkloadChange, compare
-from partywall.result import OLDER, KernelId, Model, Result, Topology
+from partywall.result import OLDER, Document, KernelId, Model, Result, Topology
 
 SCHEMA: Final = "partywall.diff/1"
 
@@ -48,7 +48,7 @@ class Finding(Model):
         return self.how in ("appeared", "grew")
 
 
-class Difference(Model):
+class Difference(Document):
     """What changed from one result to another, regressions first."""
 
     schema_: Literal["partywall.diff/1"] = Field(default=SCHEMA, alias="schema")
@@ -58,10 +58,6 @@ class Difference(Model):
     findings: list[Finding]
     alone: list[str] = Field(description="Workloads that only one of the results has.")
     left_out: str | None = Field(default=None, description="What can't be compared, and why.")
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
-    )
 
     @property
     def regressions(self) -> list[Finding]:

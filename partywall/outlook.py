@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from partywall import published
 from partywall.compare import keyed
 from partywall.profiles import Profile
-from partywall.result import KernelId, Model, Result
+from partywall.result import Document, KernelId, Model, Result
 from partywall.scaling import COUNTS, Prediction, Queue, Work, predict, predict_work, solve
 
 SCHEMA: Final = "partywall.predict/1"
@@ -30,7 +30,7 @@ class Pair(Model):
     after: Prediction | None = None
 
 
-class Outlook(Model):
+class Outlook(Document):
     """Throughput by number of containers, for each workload."""
 
     schema_: Literal["partywall.predict/1"] = Field(default=SCHEMA, alias="schema")
@@ -40,10 +40,6 @@ class Outlook(Model):
     workloads: list[Pair]
     alone: list[str] = Field(
         default_factory=list, description="Workloads that only the second result has."
-    )
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
     )
 
 

@@ -32,6 +32,12 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+class Document(Model):
+    """What a command prints with ``--json``: a model whose ``schema_`` says which."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+
 class KernelId(Model):
     """Which kernel was measured, precisely enough to find it again."""
 
@@ -255,7 +261,7 @@ class WorkloadResult(Model):
         return self.workload if self.variant == "default" else f"{self.workload}/{self.variant}"
 
 
-class Result(Model):
+class Result(Document):
     """One kernel, measured with any number of workloads."""
 
     schema_: Literal["partywall.result/1", "partywall.result/2"] = Field(
@@ -265,10 +271,6 @@ class Result(Model):
     kernel: KernelId
     environment: Environment
     workloads: list[WorkloadResult]
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
-    )
 
     @property
     def worst(self) -> float:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 import tomllib
 from collections.abc import Iterable
@@ -111,9 +112,7 @@ def _variant(path: Path, name: str, told: str | dict[str, Any], common: dict[str
         first = error.errors()[0]
         where = ".".join(str(part) for part in ("variants", name, *first["loc"]))
         raise UsageProblem(f"{path}: {where}: {first['msg']}") from error
-    return Workload(
-        name=path.parent.name, variant=name, source=path.parent, **facts.model_dump()
-    )
+    return Workload(name=path.parent.name, variant=name, source=path.parent, **facts.model_dump())
 
 
 def load(directory: Path = DIRECTORY) -> list[tuple[Workload, bool]]:
@@ -143,8 +142,13 @@ def select(patterns: Iterable[str], directory: Path = DIRECTORY) -> list[Workloa
             or (default and workload.name == pattern)
         ]
         if not hits:
-            known = ", ".join(workload.title for workload, _ in everything)
-            raise UsageProblem(f"no workload '{pattern}'", f"known: {known}")
+            titles = [workload.title for workload, _ in everything]
+            near = difflib.get_close_matches(pattern, titles, 3)
+            known = near or sorted({workload.name for workload, _ in everything})
+            raise UsageProblem(
+                f"no workload '{pattern}'",
+                f"{'near' if near else 'known'}: {', '.join(known)}; partywall workloads shows all",
+            )
         chosen += [hit for hit in hits if hit not in chosen]
     return chosen
 

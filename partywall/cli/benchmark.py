@@ -15,7 +15,7 @@ from partywall.cli.predict import parse_counts, profile_option
 from partywall.cpus import Placement
 from partywall.errors import UsageProblem
 from partywall.kernels import Request, resolve
-from partywall.report import benchmark
+from partywall.report import benchmark, json_
 from partywall.scaling import Prediction, predict
 from partywall.workloads import Workload
 
@@ -117,7 +117,7 @@ def bench_command(
             progress,
         )
     if as_json:
-        click.echo(benchmark.dump(found), nl=False)
+        click.echo(json_.dump(found), nl=False)
     else:
         benchmark.render(found, expected, Console())
     return 0

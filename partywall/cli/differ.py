@@ -11,7 +11,7 @@ from rich.console import Console
 from partywall import results
 from partywall.cli.options import FILE, OVER_LIMIT, RATE, commands
 from partywall.diff import Tolerance, diff
-from partywall.report import difference
+from partywall.report import difference, json_
 
 _USUAL = Tolerance()
 
@@ -52,7 +52,7 @@ def diff_command(
     tolerance = Tolerance(least=least, share=share, instructions=instructions)
     found = diff(results.load(before), results.load(after), tolerance)
     if as_json:
-        click.echo(difference.dump(found), nl=False)
+        click.echo(json_.dump(found), nl=False)
     else:
         difference.render(found, Console())
     return OVER_LIMIT if found.regressions else 0

@@ -11,9 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from partywall import doctor, workloads
+from partywall.bench import Bench
 from partywall.cli.options import commands
+from partywall.compare import Comparison
+from partywall.diff import Difference
 from partywall.errors import EnvironmentProblem
-from partywall.report import benchmark, comparison, difference, json_, outlook
+from partywall.outlook import Outlook
+from partywall.report import json_
+from partywall.result import Document, Result
 
 
 @commands.command("workloads")
@@ -50,18 +55,18 @@ def doctor_command(as_json: bool) -> int:
     return EnvironmentProblem.exit_code if any(one.mend for one in found) else 0
 
 
-_SCHEMAS = {
-    "result": json_.schema,
-    "compare": comparison.schema,
-    "diff": difference.schema,
-    "predict": outlook.schema,
-    "bench": benchmark.schema,
+_DOCUMENTS: dict[str, type[Document]] = {
+    "result": Result,
+    "compare": Comparison,
+    "diff": Difference,
+    "predict": Outlook,
+    "bench": Bench,
 }
 
 
 @commands.command()
-@click.argument("kind", type=click.Choice(list(_SCHEMAS)), default="result")
+@click.argument("kind", type=click.Choice(list(_DOCUMENTS)), default="result")
 def schema(kind: str) -> int:
     """Print the JSON schema of what a command prints with --json."""
-    click.echo(json.dumps(_SCHEMAS[kind](), indent=1))
+    click.echo(json.dumps(json_.schema(_DOCUMENTS[kind]), indent=1))
     return 0

@@ -228,7 +228,7 @@ def compare_command(
         found.append(_measured(wanted, what, folder))
     compared = compare.compare(*found)
     if as_json:
-        click.echo(comparison.dump(compared), nl=False)
+        click.echo(json_.dump(compared), nl=False)
     else:
         comparison.render(compared, Console(), verbose=everything)
     if html_file is not None:

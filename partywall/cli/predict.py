@@ -11,6 +11,7 @@ from rich.console import Console
 from partywall import outlook, profiles, results
 from partywall.cli.options import FILE, FOLDER, commands
 from partywall.errors import UsageProblem
+from partywall.report import json_
 from partywall.report import outlook as view
 from partywall.scaling import COUNTS
 
@@ -72,7 +73,7 @@ def predict_command(
     before = results.load(file or results.newest(folder))
     found = outlook.outlook(before, results.load(after) if after else None, profile, chosen)
     if as_json:
-        click.echo(view.dump(found), nl=False)
+        click.echo(json_.dump(found), nl=False)
     else:
         view.render(found, Console())
     return 0

@@ -3,33 +3,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from partywall.bench import SCHEMA, Bench, Series
+from partywall.bench import Bench, Series
 from partywall.report.outlook import speed
 from partywall.report.terminal import print_blocks
 from partywall.report.words import percent, plain
 from partywall.scaling import Prediction
-
-
-def dump(found: Bench) -> str:
-    """The benchmark as JSON."""
-    return json.dumps(found.model_dump(by_alias=True), indent=1, allow_nan=False) + "\n"
-
-
-def schema() -> dict[str, Any]:
-    """The JSON schema of what `dump` writes."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": SCHEMA,
-        **Bench.model_json_schema(mode="serialization"),
-    }
 
 
 def render(found: Bench, expected: Prediction | None, console: Console) -> None:

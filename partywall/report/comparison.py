@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from partywall.compare import SCHEMA, Change, Comparison, WorkloadChange
+from partywall.compare import Change, Comparison, WorkloadChange
 from partywall.report.terminal import print_blocks
 from partywall.report.words import plain, rate, topology
 
@@ -20,20 +18,6 @@ OBJECTS = 12
 
 LOCK = 0.01
 """Share of an operation's instructions from which on a lock is shown."""
-
-
-def dump(comparison: Comparison) -> str:
-    """The comparison as JSON; equal comparisons give equal text."""
-    return json.dumps(comparison.model_dump(by_alias=True), indent=1, allow_nan=False) + "\n"
-
-
-def schema() -> dict[str, Any]:
-    """The JSON schema of what `dump` writes."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": SCHEMA,
-        **Comparison.model_json_schema(mode="serialization"),
-    }
 
 
 def render(comparison: Comparison, console: Console, *, verbose: bool = False) -> None:

@@ -3,31 +3,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from partywall.diff import SCHEMA, Difference, Finding
+from partywall.diff import Difference, Finding
 from partywall.report.terminal import print_blocks
 from partywall.report.words import count, plain, rate, topology
-
-
-def dump(found: Difference) -> str:
-    """The difference as JSON; equal ones give equal text."""
-    return json.dumps(found.model_dump(by_alias=True), indent=1, allow_nan=False) + "\n"
-
-
-def schema() -> dict[str, Any]:
-    """The JSON schema of what `dump` writes."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": SCHEMA,
-        **Difference.model_json_schema(mode="serialization"),
-    }
 
 
 def render(found: Difference, console: Console) -> None:

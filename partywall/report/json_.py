@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A result as JSON, and back: what is kept, compared and sent to others."""
+"""Documents as JSON, and a result back: what is kept, compared and sent to others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
-from partywall.result import SCHEMA, Result
+from partywall.result import SCHEMA, Document, Result
 
 
 class _AsWritten(GenerateJsonSchema):
@@ -23,13 +23,13 @@ class ReportError(ValueError):
     """A saved result cannot be used; the message is one line for the user."""
 
 
-def dump(result: Result) -> str:
-    """The result as JSON; equal results give equal text.
+def dump(document: Document) -> str:
+    """The document as JSON; equal ones give equal text.
 
-    Keys stand in the order in which `partywall.result` declares them.
+    Keys stand in the order in which their model declares them.
     """
     try:
-        return _encode(result)
+        return _encode(document)
     except ValueError as error:
         raise ReportError(f"this result cannot be saved: {error}") from error
 
@@ -54,17 +54,17 @@ def load(text: str) -> Result:
     return result
 
 
-def schema() -> dict[str, Any]:
-    """The JSON schema of what `dump` writes."""
+def schema(kind: type[Document] = Result) -> dict[str, Any]:
+    """The JSON schema of what `dump` writes of a kind of document."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": SCHEMA,
-        **Result.model_json_schema(schema_generator=_AsWritten, mode="serialization"),
+        "$id": kind.model_fields["schema_"].default,
+        **kind.model_json_schema(schema_generator=_AsWritten, mode="serialization"),
     }
 
 
-def _encode(result: Result) -> str:
-    return json.dumps(result.model_dump(by_alias=True), indent=1, allow_nan=False) + "\n"
+def _encode(document: Document) -> str:
+    return json.dumps(document.model_dump(by_alias=True), indent=1, allow_nan=False) + "\n"
 
 
 def _one_line(error: ValidationError) -> str:

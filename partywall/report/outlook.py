@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +10,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from partywall.outlook import SCHEMA, Check, Outlook, Pair
+from partywall.outlook import Check, Outlook, Pair
 from partywall.profiles import Profile
 from partywall.report.terminal import print_blocks
 from partywall.report.words import percent, plain, rate, topology
@@ -19,20 +18,6 @@ from partywall.scaling import Point, Prediction, Range
 
 STATIONS = 4
 """Lines that bound a workload that are named."""
-
-
-def dump(found: Outlook) -> str:
-    """The predictions as JSON; equal ones give equal text."""
-    return json.dumps(found.model_dump(by_alias=True), indent=1, allow_nan=False) + "\n"
-
-
-def schema() -> dict[str, Any]:
-    """The JSON schema of what `dump` writes."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": SCHEMA,
-        **Outlook.model_json_schema(mode="serialization"),
-    }
 
 
 def render(found: Outlook, console: Console) -> None:

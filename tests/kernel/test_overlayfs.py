@@ -112,10 +112,10 @@ def worked(ran: Ran, task: str) -> None:
     """The stress program did what it is for."""
     assert ran.ended, ran.console[-3000:]
     assert ran.status(task) == 0, ran.output(task)[-2000:]
-    done = dict(
-        (what, int(n))
+    done = {
+        what: int(n)
         for n, what in re.findall(r"(\d+) (operations|mounts|asynchronous|kills)", ran.output(task))
-    )
+    }
     assert done["operations"] > 2000, done
     assert done["mounts"] > 20, done
     assert done["asynchronous"] > 50, done

@@ -12,8 +12,9 @@ import pytest
 from rich.console import Console
 
 from partywall import compare
+from partywall.compare import Comparison
 from partywall.errors import UsageProblem
-from partywall.report import comparison
+from partywall.report import comparison, json_
 from partywall.result import CallCount, Instructions, Topology
 
 BEFORE = builders.result(builders.signal(), builders.isolated())
@@ -118,6 +119,6 @@ def test_many_objects_are_summed_up_unless_all_are_asked_for() -> None:
 
 
 def test_the_json_fits_its_schema() -> None:
-    text = comparison.dump(without_walls())
-    jsonschema.validate(json.loads(text), comparison.schema())
+    text = json_.dump(without_walls())
+    jsonschema.validate(json.loads(text), json_.schema(Comparison))
     assert compare.Comparison.model_validate_json(text) == without_walls()

@@ -17,7 +17,7 @@ from rich.console import Console
 from partywall.compare import Change
 from partywall.diff import Difference, Tolerance, diff, how
 from partywall.errors import UsageProblem
-from partywall.report import difference
+from partywall.report import difference, json_
 from partywall.result import OLDER, CallCount, Instructions, Result
 
 USUAL = Tolerance()
@@ -105,8 +105,8 @@ def test_a_change_is_what_it_is_the_other_way_round(
 
 def test_json_is_what_the_schema_says() -> None:
     found = diff(SAME, changed(walls=[]), USUAL)
-    jsonschema.validate(json.loads(difference.dump(found)), difference.schema())
-    assert Difference.model_validate_json(difference.dump(found)) == found
+    jsonschema.validate(json.loads(json_.dump(found)), json_.schema(Difference))
+    assert Difference.model_validate_json(json_.dump(found)) == found
 
 
 def test_results_without_a_workload_in_common_are_refused() -> None:

@@ -37,8 +37,16 @@ def test_a_range_holds_what_lies_in_it_in_order() -> None:
 
 
 def test_the_busiest_address_of_each_line() -> None:
-    first = [access(LINE, reads=9), access(LINE + 8, reads=1, writes=1), access(LINE + 16, writes=1)]
-    second = [access(LINE + 16, writes=1), access(LINE + 0x40, reads=1), access(LINE + 0x48, reads=1)]
+    first = [
+        access(LINE, reads=9),
+        access(LINE + 8, reads=1, writes=1),
+        access(LINE + 16, writes=1),
+    ]
+    second = [
+        access(LINE + 16, writes=1),
+        access(LINE + 0x40, reads=1),
+        access(LINE + 0x48, reads=1),
+    ]
     assert uses(first, second).busiest() == {LINE: LINE + 16, LINE + 0x40: LINE + 0x40}
     assert uses([]).busiest() == {}
 

@@ -79,14 +79,46 @@ def test_workloads_come_in_the_order_asked_for_and_once(some: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["", "nothing", "Plain", "plain/default", "many/", "/", "many/fas", "[", "../plain"]
+    ("pattern", "told"),
+    [
+        ("", "known: many, plain"),
+        ("nothing", "known: many, plain"),
+        ("Plain", "near: plain"),
+        ("many/", "near: many/odd, many/slow, many/fast"),
+        ("/", "known: many, plain"),
+        ("many/fas", "near: many/fast"),
+        ("[", "known: many, plain"),
+        ("../plain", "near: plain"),
+    ],
 )
-def test_an_unknown_workload_is_named_with_those_that_are_known(some: Path, pattern: str) -> None:
+def test_an_unknown_workload_is_named_with_what_comes_near(
+    some: Path, pattern: str, told: str
+) -> None:
     with pytest.raises(UsageProblem) as caught:
         select(["plain", pattern], some)
     assert f"'{pattern}'" in caught.value.message
-    assert "many/odd" in (caught.value.hint or "")
-    assert "plain" in (caught.value.hint or "")
+    hint = caught.value.hint or ""
+    assert hint.startswith(told)
+    assert hint.endswith("partywall workloads shows all")
+
+
+def test_a_variant_may_differ_in_more_than_its_words(tmp_path: Path) -> None:
+    (tmp_path / "many").mkdir()
+    path = tmp_path / "many" / "workload.toml"
+    path.write_text(
+        'summary = "s"\noperation = "o"\nwarmup = 2\nwindow = 20\n[variants]\nplain = "p"\n'
+        '[variants.few]\noperation = "f"\nwindow = 3\ncounted = true\nlower_files = 5\n'
+    )
+    plain, few = (workload for workload, _ in load(tmp_path))
+    assert (plain.operation, plain.window, plain.counted, plain.lower_files) == ("p", 20, False, 0)
+    assert (few.operation, few.window, few.counted, few.lower_files) == ("f", 3, True, 5)
+    assert few.warmup == 2
+    path.write_text(path.read_text().replace("window = 3", "window = 0"))
+    with pytest.raises(UsageProblem, match=r"variants\.few\.window"):
+        load(tmp_path)
+    path.write_text(path.read_text().replace('operation = "f"\n', ""))
+    with pytest.raises(UsageProblem, match=r"variants\.few\.operation"):
+        load(tmp_path)
 
 
 def test_variants_differ_in_name_and_operation_alone(some: Path) -> None:
