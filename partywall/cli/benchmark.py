@@ -10,8 +10,14 @@ import click
 from rich.console import Console
 
 from partywall import bench, profiles, results, workloads
-from partywall.cli.options import FILE, commands, progress_on_terminal, timeout_option
-from partywall.cli.predict import parse_counts, profile_option
+from partywall.cli.options import (
+    FILE,
+    commands,
+    progress_on_terminal,
+    timeout_option,
+    profile_option,
+)
+from partywall.cli.predict import parse_counts
 from partywall.cpus import Placement
 from partywall.errors import UsageProblem
 from partywall.kernels import Request, resolve

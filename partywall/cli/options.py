@@ -95,19 +95,21 @@ def view_options(command: click.decorators.FC) -> click.decorators.FC:
     )
 
 
+profile_option = click.option(
+    "--profile",
+    "profile_name",
+    default=profiles.DEFAULT,
+    show_default=True,
+    metavar="NAME|FILE.toml",
+    help="Machine to predict for; partywall model lists them.",
+)
+
+
 def html_options(command: click.decorators.FC) -> click.decorators.FC:
     """Options for a page beside what is printed."""
-    command = click.option(
-        "--profile",
-        "profile_name",
-        default=profiles.DEFAULT,
-        show_default=True,
-        metavar="NAME|FILE.toml",
-        help="Machine that the page predicts for.",
-    )(command)
     return click.option(
         "--html", "html_file", type=FILE, metavar="FILE", help="Write a page that stands alone."
-    )(command)
+    )(profile_option(command))
 
 
 def write_html(path: Path, before: Result, after: Result | None, profile: profiles.Profile) -> None:

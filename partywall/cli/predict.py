@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 
 from partywall import outlook, profiles, results
-from partywall.cli.options import FILE, FOLDER, commands
+from partywall.cli.options import FILE, FOLDER, commands, profile_option
 from partywall.errors import UsageProblem
 from partywall.report import json_
 from partywall.report import outlook as view
@@ -29,16 +29,6 @@ def parse_counts(text: str) -> list[int]:
             f"'{text}' is no list of numbers of containers", f"as 1,8,64; 1 to {MOST} each"
         )
     return found
-
-
-profile_option = click.option(
-    "--profile",
-    "profile_name",
-    default=profiles.DEFAULT,
-    show_default=True,
-    metavar="NAME|FILE.toml",
-    help="Machine to predict for; partywall model lists them.",
-)
 
 
 @commands.command("predict")
