@@ -13,9 +13,9 @@ from partywall import bench, profiles, results, workloads
 from partywall.cli.options import (
     FILE,
     commands,
+    profile_option,
     progress_on_terminal,
     timeout_option,
-    profile_option,
 )
 from partywall.cli.predict import parse_counts
 from partywall.cpus import Placement
