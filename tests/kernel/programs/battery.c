@@ -544,8 +544,8 @@ static int print_entry(const char *where)
 	ssize_t n;
 
 	must(!lstat(where, &st), where);
-	printf("%s left %s %o %u:%u %ld", kind, where + strlen(BASE), st.st_mode, st.st_uid,
-	       st.st_gid, S_ISREG(st.st_mode) ? (long)st.st_size : 0);
+	printf("%s %s left %s %o %u:%u %ld", kind, who, where + strlen(BASE), st.st_mode,
+	       st.st_uid, st.st_gid, S_ISREG(st.st_mode) ? (long)st.st_size : 0);
 	n = llistxattr(where, names, sizeof(names));
 	for (char *name = names; n > 0 && name < names + n; name += strlen(name) + 1)
 		printf(" %s", name);
@@ -739,7 +739,8 @@ static void enter_userns(void)
 	must(waitpid(pid, NULL, 0) == pid, "wait");
 }
 
-static void run_kind(size_t n)
+/* One user on layers of his own, so that none finds what another left. */
+static void run_kind(size_t n, size_t user)
 {
 	must(!unshare(CLONE_NEWNS) && !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "namespace");
 	must(!mkdir(BASE, 0755) || errno == EEXIST, BASE);
@@ -747,9 +748,7 @@ static void run_kind(size_t n)
 		enter_userns();
 	must(!mount("battery", BASE, "tmpfs", 0, "mode=755"), "tmpfs");
 	KINDS[n].mount(KINDS[n].more);
-	for (size_t user = 0; user < SIZE(USERS); user++)
-		run_as(user);
-	who = NULL;
+	run_as(user);
 	walk(MERGED);
 	must(!umount(MERGED), "umount");
 	if (!access(BASE "/upper", F_OK))
@@ -770,15 +769,17 @@ int main(int argc, char **argv)
 		if (!wanted)
 			continue;
 		kind = KINDS[n].name;
-		fflush(stdout);
-		pid = fork();
-		must(pid >= 0, "fork");
-		if (!pid) {
-			run_kind(n);
-			_exit(0);
+		for (size_t user = 0; user < SIZE(USERS); user++) {
+			fflush(stdout);
+			pid = fork();
+			must(pid >= 0, "fork");
+			if (!pid) {
+				run_kind(n, user);
+				_exit(0);
+			}
+			must(waitpid(pid, &ended, 0) == pid, "wait");
+			status |= ended;
 		}
-		must(waitpid(pid, &ended, 0) == pid, "wait");
-		status |= ended;
 	}
 	printf("battery ends\n");
 	return !!status;
