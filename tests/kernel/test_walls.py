@@ -79,7 +79,7 @@ OVERLAY = ("stock", "partywall", "-w", "overlay/*", "-n", "1", "-c", "4")
 
 def test_no_operation_of_an_overlay_meets_others_in_a_credential(compared: Compared) -> None:
     credentials = {
-        change.title: moved(change, "struct cred") for change in compared(*OVERLAY).workloads
+        change.title: moved(change, "cred: struct cred") for change in compared(*OVERLAY).workloads
     }
     assert len(credentials) == 29
     assert {title for title, (_, after) in credentials.items() if after} == set()

@@ -136,7 +136,8 @@ static void op_getxattr(unsigned long n)
 	char value[16];
 
 	(void)n;
-	check(getxattr(file, XATTR, value, sizeof(value)) < 0, "getxattr");
+	/* The shared file has none, which takes as long to find out. */
+	check(getxattr(file, XATTR, value, sizeof(value)) < 0 && errno != ENODATA, "getxattr");
 }
 
 static void op_setxattr(unsigned long n)
