@@ -14,7 +14,7 @@ from partywall.naming.code import CodeNamer
 from partywall.naming.contexts import ContextNamer
 from partywall.naming.fields import FieldPath, field_at, size_of
 from partywall.naming.objects import ObjectNamer, Thing
-from partywall.naming.types import Evidence, TypeGuesser, by_cache
+from partywall.naming.types import Evidence, TypeGuesser, by_cache, kmalloc_size
 from partywall.recording import LINE_SIZE
 from partywall.result import FieldUse, LineObject, Site
 from partywall.sharing import Use
@@ -105,7 +105,8 @@ class LineNamer:
             Evidence(use.address - thing.address, use.size, use.code, use.caller)
             for use in self._uses(thing.address, thing.address + thing.size)
         ]
-        guess = self._guesser.guess(thing.size, evidence)
+        kmalloc = kmalloc_size(thing.cache) is not None
+        guess = self._guesser.guess(thing.size, evidence, kmalloc=kmalloc)
         if guess is None:
             return replace(thing, detail="type unknown: the code does not give it away")
         return self._objects.typed(thing, guess.type, guess.shift, array=guess.array)

@@ -50,6 +50,9 @@ _CACHES = {
     "vm_area": "vm_area_struct",
 }
 
+# These come from caches of their own, so nothing in a kmalloc cache is one.
+_OWN_CACHE = frozenset(_CACHES.values())
+
 # Structures that are always a part of another, which is what was allocated.
 _INSIDE = {"aa_label": ("aa_profile",), "kernfs_elem_dir": ("kernfs_node",)}
 
@@ -128,13 +131,19 @@ class TypeGuesser:
         self._types: dict[str, Type] = {}
         self._votes = lru_cache(maxsize=None)(self._count_votes)
 
-    def guess(self, object_size: int, evidence: Iterable[Evidence]) -> Guess | None:
-        """The type most instructions agree on, None if there is no good one."""
+    def guess(
+        self, object_size: int, evidence: Iterable[Evidence], *, kmalloc: bool
+    ) -> Guess | None:
+        """The type most instructions agree on, None if there is no good one.
+
+        ``kmalloc``: the object is from a cache of all sorts, not of one type.
+        """
         votes: Counter[tuple[str, int]] = Counter()
         evidence = set(evidence)
         for seen in evidence:
             for choice, weight in self._votes(object_size, seen).items():
-                votes[choice] += weight
+                if not (kmalloc and choice[0] in _OWN_CACHE):
+                    votes[choice] += weight
         if not votes:
             return None
         # Of equals the largest: an inner structure is seen wherever its outer one is.
