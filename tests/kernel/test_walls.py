@@ -87,11 +87,24 @@ def test_no_operation_of_an_overlay_meets_others_in_a_credential(compared: Compa
     assert sum(before > 1 for before, _ in credentials.values()) >= 25, credentials
 
 
+# What the journal and the page cache do beside the others differs from run to run.
+STEADY = frozenset(
+    f"overlay/{name}"
+    for name in "access chmod getxattr listxattr open read readlink statfs write".split()
+)
+
+
 def test_no_operation_of_an_overlay_costs_more(compared: Compared) -> None:
     relative = {
         change.title: change.instructions.relative for change in compared(*OVERLAY).workloads
     }
-    assert {title: more for title, more in relative.items() if more is None or more > 0} == {}
+    assert set(relative) > STEADY
+    dearer = {
+        title: more
+        for title, more in relative.items()
+        if more is None or more > (0 if title in STEADY else 0.02)
+    }
+    assert dearer == {}
 
 
 def test_what_is_built_here_costs_what_debians_own_costs(compared: Compared) -> None:
