@@ -41,7 +41,7 @@ def test_what_was_said_before_elsewhere_in_the_file_is_not_new() -> None:
 
 
 def test_the_c_files_of_a_patch_are_known(tmp_path: Path) -> None:
-    found = {patch.path.name[:4]: prove.c_files(patch) for patch in series.read()}
+    found = {patch.name: prove.c_files(patch) for patch in series.read()}
     assert ["security/apparmor/lsm.c"] in found.values()
     assert all(path.endswith(".c") for files in found.values() for path in files)
 
