@@ -62,8 +62,9 @@ def sparse(make: build.Make, files: list[str]) -> Counter[str]:
 
 
 def c_files(patch: series.Patch) -> list[str]:
-    """C files that a patch changes or makes."""
-    return re.findall(r"^\+\+\+ b/(\S+\.c)$", patch.text, re.MULTILINE)
+    """C files of the kernel that a patch changes or makes."""
+    made = re.findall(r"^\+\+\+ b/(\S+\.c)$", patch.text, re.MULTILINE)
+    return [path for path in made if not path.startswith("tools/")]
 
 
 def boots(kernel: Kernel, progress: Progress) -> None:

@@ -12,7 +12,7 @@ import ktap
 import pytest
 from machine import Job, Ran
 
-from partywall.kernels import source
+from partywall.kernels import series, source
 from partywall.kernels.git import git
 from partywall.progress import Quiet
 
@@ -21,7 +21,7 @@ Boot = Callable[[str, Job], Ran]
 # Those that need a library that is not there, or change the clock, are left out.
 PROGRAMS = """\
 clone3/clone3 clone3/clone3_clear_sighand clone3/clone3_set_tid
-filesystems/overlayfs/dev_in_maps
+filesystems/overlayfs/creds filesystems/overlayfs/dev_in_maps
 mm/mlock2-tests mqueue/mq_open_tests
 pidfd/pidfd_fdinfo_test pidfd/pidfd_getfd_test pidfd/pidfd_open_test pidfd/pidfd_poll_test
 pidfd/pidfd_test pidfd/pidfd_wait
@@ -50,6 +50,10 @@ def selftests(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     )
     subprocess.run(["tar", "-xf", archive, "-C", folder], check=True)
     tests = folder / "tools" / "testing" / "selftests"
+    for patch in series.read():
+        if any(file.startswith("tools/testing/selftests/") for file in patch.files):
+            only = "--include=tools/testing/selftests/*"
+            subprocess.run(["git", "apply", only, patch.path], cwd=folder, check=True)
     built: dict[str, bytes] = {}
     for name in PROGRAMS:
         out = folder / name.replace("/", "-")

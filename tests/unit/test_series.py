@@ -192,6 +192,11 @@ def test_the_hash_changes_with_order_and_changes_and_not_with_words(folder: Path
     assert series.digest(first) == series.digest(series.read(folder))
     assert series.digest(first) != series.digest(first[::-1])
     assert series.digest([]) != series.digest(first[:1])
+    tested = series.Patch(
+        "one", Path("9.patch"), "s\n\ndiff --git a/tools/testing/a b/tools/testing/a\n+\n"
+    )
+    assert tested.files == ["tools/testing/a"]
+    assert series.digest([*first, tested]) == series.digest(first)
     (folder / "a/1.patch").write_text(f"Subject: one, in other words\n---\n{diff}")
     assert series.digest(first) == series.digest(series.read(folder))
     (folder / "a/1.patch").write_text(f"Subject: one\n---\n{diff.replace('+b', '+c')}")
