@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <linux/io_uring.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -107,11 +108,20 @@ static void pick(void)
 	snprintf(path, sizeof(path), BASE "/m%u/a/b/file-%u", dice(MOUNTS), dice(FILES));
 }
 
+/* Others make files shorter: what is mapped may be beyond the end. */
+static sigjmp_buf beyond;
+
+static void on_bus_error(int signo)
+{
+	(void)signo;
+	siglongjmp(beyond, 1);
+}
+
 static void use_open_file(void)
 {
 	int fd = open(path, dice(2) ? O_RDONLY : O_RDWR);
 	char byte = 0;
-	char *page;
+	char *volatile page;
 
 	if (fd < 0)
 		return;
@@ -122,7 +132,8 @@ static void use_open_file(void)
 	/* The mapping keeps the file of the layer, and may be its last user. */
 	pause_us(dice(3000));
 	if (page != MAP_FAILED) {
-		(void)*(volatile char *)page;
+		if (!sigsetjmp(beyond, 1))
+			(void)*(volatile char *)page;
 		munmap(page, 4096);
 	}
 }
@@ -193,6 +204,7 @@ static void use_attributes(void)
 
 static void worker(void)
 {
+	signal(SIGBUS, on_bus_error);
 	setfsuid(dice(2) ? 0 : 1000);
 	while (!is_over()) {
 		pick();
