@@ -89,8 +89,7 @@ def test_no_operation_of_an_overlay_meets_others_in_a_credential(compared: Compa
 
 # What the journal and the page cache do beside the others differs from run to run.
 STEADY = frozenset(
-    f"overlay/{name}"
-    for name in "access getxattr listxattr read readlink statfs write".split()
+    f"overlay/{name}" for name in "access getxattr listxattr read readlink statfs write".split()
 )
 
 
