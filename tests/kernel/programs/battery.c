@@ -472,6 +472,17 @@ static void write_file(const char *where, const char *text)
 	close(fd);
 }
 
+/* As uid_map and gid_map of the process have it. */
+static void map_users(pid_t pid, const char *map)
+{
+	char name[64];
+
+	sprintf(name, "/proc/%d/uid_map", pid);
+	write_file(name, map);
+	sprintf(name, "/proc/%d/gid_map", pid);
+	write_file(name, map);
+}
+
 /* Root of a namespace whose only user is 1000. */
 static void as_nested_root(void)
 {
@@ -480,8 +491,7 @@ static void as_nested_root(void)
 	must(!prctl(PR_SET_DUMPABLE, 1), "dumpable");
 	must(!unshare(CLONE_NEWUSER), "unshare");
 	write_file("/proc/self/setgroups", "deny");
-	write_file("/proc/self/uid_map", "0 1000 1");
-	write_file("/proc/self/gid_map", "0 1000 1");
+	map_users(getpid(), "0 1000 1");
 }
 
 static const struct { const char *name; void (*become)(void); } USERS[] = {
@@ -584,7 +594,11 @@ static void layer(const char *where, void (*fill)(void))
 	must(!chdir("/"), "/");
 }
 
-static void empty(void) { }
+static void upper_and_work(void (*fill)(void))
+{
+	layer(BASE "/upper", fill);
+	layer(BASE "/work", NULL);
+}
 
 /* A clone of a mount, seen through a user namespace that maps 0 to 20000. */
 static void idmapped(const char *from, const char *to)
@@ -603,10 +617,7 @@ static void idmapped(const char *from, const char *to)
 		_exit(read(done[0], &byte, 1) != 1);
 	}
 	must(read(ready[0], &byte, 1) == 1, "read");
-	sprintf(name, "/proc/%d/uid_map", pid);
-	write_file(name, "0 20000 10000");
-	sprintf(name, "/proc/%d/gid_map", pid);
-	write_file(name, "0 20000 10000");
+	map_users(pid, "0 20000 10000");
 	sprintf(name, "/proc/%d/ns/user", pid);
 	namespace = open(name, O_RDONLY);
 	tree = syscall(428 /* open_tree */, AT_FDCWD, from, 1 /* clone */ | O_CLOEXEC);
@@ -646,8 +657,7 @@ static void kind_plain(const char *more)
 	char options[512];
 
 	layer(L, lower_layer);
-	layer(BASE "/upper", upper_layer);
-	layer(BASE "/work", empty);
+	upper_and_work(upper_layer);
 	snprintf(options, sizeof(options), "lowerdir=" L UW "%s", more);
 	overlay(MERGED, options, 0);
 }
@@ -671,8 +681,7 @@ static void kind_layers(const char *more)
 	(void)more;
 	layer(L, lower_layer);
 	layer(BASE "/middle", upper_layer);
-	layer(BASE "/upper", empty);
-	layer(BASE "/work", empty);
+	upper_and_work(NULL);
 	overlay(MERGED, "lowerdir=" BASE "/middle:" L UW, 0);
 }
 
@@ -681,10 +690,9 @@ static void kind_nested(const char *more)
 	(void)more;
 	layer(L, lower_layer);
 	layer(BASE "/upper2", upper_layer);
-	layer(BASE "/work2", empty);
+	layer(BASE "/work2", NULL);
 	overlay(BASE "/inner", "lowerdir=" L ",upperdir=" BASE "/upper2,workdir=" BASE "/work2", 0);
-	layer(BASE "/upper", empty);
-	layer(BASE "/work", empty);
+	upper_and_work(NULL);
 	overlay(MERGED, "lowerdir=" BASE "/inner" UW, 0);
 }
 
@@ -693,8 +701,7 @@ static void kind_idmapped(const char *more)
 	(void)more;
 	layer(BASE "/shifted", shifted);
 	idmapped(BASE "/shifted", L);
-	layer(BASE "/upper", upper_layer);
-	layer(BASE "/work", empty);
+	upper_and_work(upper_layer);
 	overlay(MERGED, "lowerdir=" L UW, 0);
 }
 
@@ -719,7 +726,7 @@ KINDS[] = {
 static void enter_userns(void)
 {
 	int ready[2], done[2];
-	char byte = 0, name[64];
+	char byte = 0;
 	pid_t parent = getpid(), pid;
 
 	must(!pipe(ready) && !pipe(done), "pipe");
@@ -727,10 +734,7 @@ static void enter_userns(void)
 	must(pid >= 0, "fork");
 	if (!pid) {
 		must(read(ready[0], &byte, 1) == 1, "read");
-		sprintf(name, "/proc/%d/uid_map", parent);
-		write_file(name, "0 100000 65536");
-		sprintf(name, "/proc/%d/gid_map", parent);
-		write_file(name, "0 100000 65536");
+		map_users(parent, "0 100000 65536");
 		_exit(write(done[1], &byte, 1) != 1);
 	}
 	must(!unshare(CLONE_NEWUSER | CLONE_NEWNS), "unshare");
