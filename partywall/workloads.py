@@ -86,9 +86,7 @@ def _read(path: Path) -> list[tuple[Workload, bool]]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageProblem(f"{path}: {error}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UsageProblem(f"{path}: {where}: {first['msg']}") from error
+        raise _wrong(path, error) from error
     common: dict[str, Any] = raw.model_dump(exclude={"default", "variants", "operation"})
     name = path.parent.name
     if raw.default and not raw.variants:
@@ -104,14 +102,19 @@ def _read(path: Path) -> list[tuple[Workload, bool]]:
     ]
 
 
+def _wrong(path: Path, error: ValidationError, *table: str) -> UsageProblem:
+    """What is wrong first in a file, or in a table of it."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in (*table, *first["loc"]))
+    return UsageProblem(f"{path}: {where}: {first['msg']}")
+
+
 def _variant(path: Path, name: str, told: str | dict[str, Any], common: dict[str, Any]) -> Workload:
     own = {"operation": told} if isinstance(told, str) else told
     try:
-        facts = _Facts.model_validate({"operation": None, **common, **own})
+        facts = _Facts.model_validate(common | own)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in ("variants", name, *first["loc"]))
-        raise UsageProblem(f"{path}: {where}: {first['msg']}") from error
+        raise _wrong(path, error, "variants", name) from error
     return Workload(name=path.parent.name, variant=name, source=path.parent, **facts.model_dump())
 
 
