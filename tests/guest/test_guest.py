@@ -49,18 +49,22 @@ def settings(kernel: Kernel) -> Settings:
 
 
 def transfers(settings: Settings) -> list[float]:
-    """Transfers per operation of the lines that move, in order of size."""
+    """Transfers per operation of the two lines that every signal moves.
+
+    A third holds the count of who uses root's counters, which only the first of
+    the signals that are pending at once writes: who runs when decides.
+    """
     with Guest(settings) as machine:
         read = recording.load(machine.wait())
     parties = walls.Parties.of(read, settings.topology.cpus)
     lines = walls.analyse(read, parties, 400 * settings.topology.total)
     moved = lines.between + lines.within
-    return sorted((float(one) for one in moved if one > walls.THRESHOLD), reverse=True)
+    return sorted(map(float, moved), reverse=True)[:2]
 
 
 def test_keeping_slab_caches_apart_does_not_move_the_figures(settings: Settings) -> None:
     merged = replace(settings, command_line=f"{guest.COMMAND_LINE} slab_merge")
-    assert transfers(merged) == pytest.approx(transfers(settings), rel=0.01)
+    assert transfers(merged) == pytest.approx(transfers(settings), rel=0.01) == [2.0, 2.0]
 
 
 def test_a_kernel_that_panics_says_of_what(settings: Settings) -> None:
