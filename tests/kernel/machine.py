@@ -82,6 +82,10 @@ class Ran:
         """Lines in which the kernel says that something is wrong."""
         return [line for line in self.console.splitlines() if _ALARMS.search(line)]
 
+    def slabs(self, task: str) -> dict[str, int]:
+        """Objects in slab caches, as the script `slabs` printed them."""
+        return {name: int(n) for name, n in re.findall(r"slab (\S+) (\d+)", self.output(task))}
+
     def stale_code(self) -> bool:
         """Whether the kernel died of a breakpoint that is not in its memory.
 
@@ -114,6 +118,18 @@ class Job:
     memory: int = 2048
     timeout: float = 600.0
     options: str = ""
+
+
+def slabs(*caches: str) -> str:
+    """A script that prints how many objects slab caches hold, for `Ran.slabs`."""
+    return f"""\
+sleep 3
+for cache in {" ".join(caches)}; do
+	[ -e /sys/kernel/slab/$cache ] || continue
+	echo 1 >/sys/kernel/slab/$cache/shrink
+	echo "slab $cache $(cut -d' ' -f1 /sys/kernel/slab/$cache/objects)"
+done
+"""
 
 
 def build(name: str) -> Path:

@@ -6,27 +6,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from machine import Job, Ran
+from machine import Job, Ran, slabs
 
 Boot = Callable[[str, Job], Ran]
 
-COUNTS = """\
-sleep 3
-for cache in user_namespace sigqueue kmalloc-256 cred; do
-	[ -e /sys/kernel/slab/$cache ] || continue
-	echo 1 >/sys/kernel/slab/$cache/shrink
-	echo "slab $cache $(cut -d' ' -f1 /sys/kernel/slab/$cache/objects)"
-done
-grep SigQ /proc/1/status
-"""
+COUNTS = slabs("user_namespace", "sigqueue", "kmalloc-256", "cred") + "grep SigQ /proc/1/status\n"
 
 
 def counts(ran: Ran, task: str) -> dict[str, int]:
     """Objects in slab caches, and queued signals of root, as `COUNTS` printed them."""
-    output = ran.output(task)
-    found = {name: int(n) for name, n in re.findall(r"slab (\S+) (\d+)", output)}
-    (queued,) = re.findall(r"SigQ:\s+(\d+)/", output)
-    return found | {"SigQ": int(queued)}
+    (queued,) = re.findall(r"SigQ:\s+(\d+)/", ran.output(task))
+    return ran.slabs(task) | {"SigQ": int(queued)}
 
 
 def test_a_hundred_thousand_namespaces_leave_nothing(boot: Boot) -> None:
