@@ -52,8 +52,7 @@ def selftests(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     tests = folder / "tools" / "testing" / "selftests"
     for patch in series.read():
         if any(file.startswith("tools/testing/selftests/") for file in patch.files):
-            only = "--include=tools/testing/selftests/*"
-            subprocess.run(["git", "apply", only, patch.path], cwd=folder, check=True)
+            git(folder, "apply", "--include=tools/testing/selftests/*", str(patch.path))
     built: dict[str, bytes] = {}
     for name in PROGRAMS:
         out = folder / name.replace("/", "-")
