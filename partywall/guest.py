@@ -44,10 +44,14 @@ COMMAND_LINE = (
 )
 
 
-def command_line(release: str) -> str:
-    """The kernel's command line. Kernels before 6.5 get their CPUs from init (see spin.c)."""
+def command_line(release: str, more: str = "") -> str:
+    """The kernel's command line, with ``more`` parameters at its end.
+
+    Kernels before 6.5 get their CPUs from init (see spin.c).
+    """
     version = tuple(int(number) for number in re.findall(r"\d+", release)[:2])
-    return COMMAND_LINE if version >= (6, 5) else f"{COMMAND_LINE} maxcpus=1"
+    line = COMMAND_LINE if version >= (6, 5) else f"{COMMAND_LINE} maxcpus=1"
+    return f"{line} {more}".rstrip()
 
 
 @dataclass(frozen=True)

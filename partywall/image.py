@@ -53,16 +53,16 @@ def tool(name: str) -> Path:
     return Path(path)
 
 
-def _libraries(program: Path) -> list[Path]:
-    """Shared objects that a dynamic program loads, its interpreter included."""
+def with_libraries(program: Path, at: str) -> dict[str, bytes]:
+    """A dynamic program for ``at``, and the shared objects and the interpreter it loads."""
     done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
-    return sorted({Path(path) for path in re.findall(r"(/\S+) \(0x", done.stdout)})
+    libraries = sorted(set(re.findall(r"(/\S+) \(0x", done.stdout)))
+    return {at: program.read_bytes()} | {path: Path(path).read_bytes() for path in libraries}
 
 
 def _add_program(archive: Archive, program: Path, at: str) -> None:
-    archive.file(at, program.read_bytes(), 0o755)
-    for library in _libraries(program):
-        archive.file(str(library), library.read_bytes(), 0o755)
+    for path, data in with_libraries(program, at).items():
+        archive.file(path.lstrip("/"), data, 0o755)
 
 
 def compile_static(sources: list[Path], include: Path, progress: Progress) -> Path:

@@ -66,6 +66,7 @@ class Plan:
     threshold: float = walls.THRESHOLD
     timeout: float = 300.0
     visit_distance: int = guest.VISIT_DISTANCE
+    parameters: str = ""
 
     @property
     def title(self) -> str:
@@ -114,7 +115,7 @@ def measure(plan: Plan, plugin: Path, progress: Progress) -> Measured:
         topology=plan.topology,
         plugin=plugin,
         hooks=watched.text,
-        command_line=guest.command_line(plan.kernel.release),
+        command_line=guest.command_line(plan.kernel.release, plan.parameters),
         timeout=plan.timeout,
         visit_distance=plan.visit_distance,
     )

@@ -24,7 +24,10 @@ DEFAULT_CONTAINERS = 8
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a check is asked for. ``topology`` None: as each workload suggests."""
+    """What a check is asked for.
+
+    ``topology`` None: as each workload suggests; ``parameters``: for the kernel.
+    """
 
     kernel: Kernel
     workloads: Sequence[Workload]
@@ -32,6 +35,7 @@ class Wanted:
     confined: bool = True
     threshold: float = THRESHOLD
     timeout: float = 300.0
+    parameters: str = ""
     jobs: int = field(default_factory=lambda: max(1, min(len(os.sched_getaffinity(0)), 8)))
 
 
@@ -66,6 +70,7 @@ def plans(wanted: Wanted) -> list[Plan]:
             confined=wanted.confined,
             threshold=wanted.threshold,
             timeout=wanted.timeout,
+            parameters=wanted.parameters,
         )
         for workload, shape in shapes
     ]
@@ -129,7 +134,7 @@ def _result(wanted: Wanted, plan: Plan, measured: list[Measured]) -> Result:
             plugin_abi=plan.qemu.plugin_abi,
             cpu_model=guest.CPU_MODEL,
             icount_shift=guest.ICOUNT_SHIFT,
-            command_line=guest.command_line(kernel.release),
+            command_line=guest.command_line(kernel.release, wanted.parameters),
             tools=image.tool_versions(),
             visit_distance=plan.visit_distance,
         ),

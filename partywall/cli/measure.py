@@ -42,6 +42,13 @@ from partywall.workloads import Workload
 @workload_options
 @click.option("--unconfined", is_flag=True, help="No seccomp, AppArmor or masked paths.")
 @click.option(
+    "--append",
+    "parameters",
+    default="",
+    metavar="TEXT",
+    help="Parameters for the kernel, such as sysctl.fs.neg-dentry-pc=1.",
+)
+@click.option(
     "--threshold",
     type=RATE,
     default=THRESHOLD,
@@ -80,6 +87,7 @@ def check(
     containers: int | None,
     cpus: int | None,
     unconfined: bool,
+    parameters: str,
     threshold: float,
     fail_above: float | None,
     as_json: bool,
@@ -113,6 +121,7 @@ def check(
             confined=not unconfined,
             threshold=threshold,
             timeout=timeout,
+            parameters=parameters,
             **({} if jobs is None else {"jobs": jobs}),
         )
         outcome = run.check(wanted, progress)

@@ -296,3 +296,15 @@ def test_a_link_in_place_of_a_folder_does_no_harm(temporary: Path) -> None:
     (temporary / f"partywall-guest-{dead_process()}-abcd").symlink_to(target)
     guest.clean_up()
     assert (target / "file").read_text() == "kept"
+
+
+@pytest.mark.parametrize(
+    ("release", "more", "end"),
+    [
+        ("6.12.117", "", " lpj=4000000"),
+        ("6.12.117", "sysctl.fs.neg-dentry-pc=1", " lpj=4000000 sysctl.fs.neg-dentry-pc=1"),
+        ("6.1.0-50-amd64", "quiet", " maxcpus=1 quiet"),
+    ],
+)
+def test_parameters_come_last(release: str, more: str, end: str) -> None:
+    assert guest.command_line(release, more).endswith(end)
