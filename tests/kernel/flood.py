@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a flood of names that are not there does, side by side.
+
+    .venv/bin/python tests/kernel/flood.py [--names N] [--memory MIB]
+
+Boots stock's kernel and ours in guests of a few hundred MiB or of 2 GiB, fills
+them with names that never come again, and prints three tables: how many were
+kept and how much memory they took; what names that are asked for again met
+with meanwhile; and for how long a processor could not be had.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import click
+from machine import EXT4, Job, Ran, ext4, run
+from rich.console import Console
+from rich.table import Table
+
+from partywall import kernels
+from partywall.kernels import Request
+from partywall.progress import Quiet
+
+LIMITS = {"soft": (1, 0), "enforced": (1, 1)}
+
+SAMPLES = """\
+(while [ ! -e /stop ]; do
+	echo sample $(cut -f5 /proc/sys/fs/dentry-state) $(sed -n 's/^Slab: *//p' /proc/meminfo)
+	sleep 1
+done) &
+"""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kernel, and what it is told."""
+
+    kernel: str
+    limit: str = ""
+
+    @property
+    def title(self) -> str:
+        """For the first column."""
+        return f"{self.kernel} {self.limit}".strip()
+
+    @property
+    def script(self) -> str:
+        """Sets the limit."""
+        if not self.limit:
+            return ""
+        percent, enforce = LIMITS[self.limit]
+        return (
+            f"echo {percent} >/proc/sys/fs/neg-dentry-pc\n"
+            f"echo {enforce} >/proc/sys/fs/neg-dentry-enforce\n"
+        )
+
+
+KINDS = [Kind("stock"), Kind("partywall"), Kind("partywall", "soft"), Kind("partywall", "enforced")]
+
+
+def ran(kind: Kind, script: str, *, memory: int, cpus: int = 1, counted: bool = False) -> str:
+    """What a script printed in a guest of the kind, with an ext4 file system at /new."""
+    job = Job(
+        {"0-new": EXT4, "1-run": f"{kind.script}mkdir /new/d /new/e\n{script}"},
+        ["missing"],
+        files=ext4(),
+        modules=["brd", "ext4"],
+        memory=memory,
+        cpus=cpus,
+        counted=counted,
+        timeout=3000,
+    )
+    done: Ran = run(kernels.resolve(Request(kind.kernel), Quiet()), job)
+    output = done.output("1-run")
+    if not done.ended or "BROKEN" in output:
+        raise SystemExit(f"{kind.title}: {(output or done.console)[-2000:]}")
+    return output
+
+
+def kept(names: int, memory: int) -> Table:
+    """How many names there were at most, and in how much memory."""
+    table = Table("kernel", "kept at most", "slab, MiB", "seconds", title=f"{names:,} names")
+    for kind in KINDS:
+        script = f"{SAMPLES}missing flood /new/d {names} 4\ntouch /stop\nwait\n"
+        output = ran(kind, script, memory=memory, cpus=4)
+        samples = [(int(a), int(b)) for a, b in re.findall(r"sample (\d+) (\d+) kB", output)]
+        (seconds,) = re.findall(r"tasks, ([\d.]+) s", output)
+        table.add_row(
+            kind.title,
+            f"{max(a for a, _ in samples):,}",
+            f"{max(b for _, b in samples) / 1024:,.0f}",
+            seconds,
+        )
+    return table
+
+
+def wanted(names: int) -> Table:
+    """What names that are asked for again meet with, in nanoseconds of two instructions each."""
+    table = Table("kernel", "found, %", "instructions, mean", "of one that is found")
+    table.title = "1,000 names asked for again, 16 others between two of them"
+    for kind in KINDS:
+        output = ran(kind, f"missing beside /new/e 1000 /new/d {names}\n", memory=256, counted=True)
+        found = re.findall(r"([\d.]+) ns each, ([\d.]+) at best, ([\d.]+) %", output)
+        mean, best, slow = map(float, found[0])
+        table.add_row(kind.title, f"{100 - slow:.1f}", f"{mean / 2:,.0f}", f"{best / 2:,.0f}")
+    return table
+
+
+PAUSES = {
+    "watch": "timeout 1 inotifyd - /new/d >/dev/null",
+    "list": "ls /new/d >/dev/null",
+    "drop": "echo 2 >/proc/sys/vm/drop_caches",
+    "unmount": "umount /new",
+}
+
+
+def pauses(names: int) -> Table:
+    """For how long a task of high priority waited while one thing was done, in milliseconds."""
+    table = Table("kernel", *PAUSES, title=f"a directory of {names:,} names that are not there")
+    for kind in KINDS[:2]:
+        script = f"missing flood /new/d {names}\n"
+        for command in PAUSES.values():
+            script += f"missing pauses sh -c '{command}'\n"
+        output = ran(kind, script, memory=names // 2500, counted=True)
+        table.add_row(kind.title, *re.findall(r"pauses ([\d.]+) ms at most", output))
+    return table
+
+
+@click.command()
+@click.option("--names", default=10_000_000, show_default=True, help="Names of the flood.")
+@click.option("--memory", default=2048, show_default=True, help="MiB of its guest.")
+@click.option("--only", type=click.Choice(["kept", "wanted", "pauses"]), help="One table.")
+def main(names: int, memory: int, only: str | None) -> None:
+    """Print what a flood of names that are not there does to stock's kernel and ours."""
+    console = Console()
+    if only in (None, "kept"):
+        console.print(kept(names, memory))
+    if only in (None, "wanted"):
+        console.print(wanted(names // 10))
+    if only in (None, "pauses"):
+        console.print(pauses(names // 10))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Names that are not there: limited, and taken from who has most of them.
+
+What stock does stands beside what ours does, wherever stock can do it at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from machine import EXT4, Job, Ran, ext4
+
+Boot = Callable[[str, Job], Ran]
+
+# 1 % of 512 MiB is 5 MiB, and less what the kernel itself takes, in dentries.
+MEMORY = 512
+LEAST, MOST = 20_000, 28_000
+FLOOD = 150_000
+
+LIMIT = """\
+echo 1 >/proc/sys/fs/neg-dentry-pc
+echo {enforce} >/proc/sys/fs/neg-dentry-enforce
+"""
+
+# Names of /proc/sys/fs/neg-dentry-state's numbers, in their order.
+STATE = ("count", "limit", "peak", "pruned", "refused", "promoted", "aged", "crowded")
+
+CGROUPS = """\
+echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+mkdir /sys/fs/cgroup/one /sys/fs/cgroup/other
+in_one() { sh -c 'echo $$ >/sys/fs/cgroup/one/cgroup.procs; exec "$@"' - "$@"; }
+in_other() { sh -c 'echo $$ >/sys/fs/cgroup/other/cgroup.procs; exec "$@"' - "$@"; }
+of() { sed -n 's/^negative_dentries //p' /sys/fs/cgroup/$1/memory.stat; }
+"""
+
+
+def job(script: str, *, files: dict[str, bytes] | None = None, **more: int) -> Job:
+    """A script that finds an ext4 file system at /new, and `missing`."""
+    return Job(
+        {"0-new": EXT4, "1-run": f"mkdir /new/d /new/e\n{script}"},
+        ["missing"],
+        files=ext4() | (files or {}),
+        modules=["brd", "ext4", "overlay"],
+        memory=MEMORY,
+        **more,
+    )
+
+
+def said(ran: Ran) -> str:
+    """What the script printed; it has to have worked."""
+    output = ran.output("1-run")
+    assert ran.ended, ran.console[-2000:]
+    assert ran.status("1-run") == 0, output
+    assert "BROKEN" not in output
+    assert ran.alarms() == []
+    return output
+
+
+def numbers(output: str, name: str) -> list[int]:
+    """What stands behind a name at the begin of a line, wherever it does."""
+    return [int(found) for found in re.findall(rf"^{name} (\d+)", output, re.MULTILINE)]
+
+
+def state(output: str) -> dict[str, int]:
+    """The last neg-dentry-state that was printed."""
+    line = re.findall(r"^state (.+)", output, re.MULTILINE)[-1]
+    return dict(zip(STATE, map(int, line.split()), strict=True))
+
+
+def ours(alarms: list[str]) -> list[str]:
+    """Alarms but for those of KCSAN that the dentry cache has without a limit, too."""
+    return [line for line in alarms if "KCSAN" not in line or re.search("negative|list_lru", line)]
+
+
+# Entries in all, and how many of them are of names that are not there and unused.
+ENTRIES = "echo entries $(cut -f1 /proc/sys/fs/dentry-state)\n"
+NEGATIVE = "echo negative $(cut -f5 /proc/sys/fs/dentry-state)\n"
+NEG_STATE = "echo state $(cat /proc/sys/fs/neg-dentry-state)\n"
+
+
+def test_without_a_limit_all_names_are_kept(boot: Boot) -> None:
+    script = f"missing flood /new/d {FLOOD} 4\n{NEGATIVE}"
+    for kernel in ("stock", "partywall"):
+        (kept,) = numbers(said(boot(kernel, job(script))), "negative")
+        assert kept >= FLOOD
+
+
+@pytest.mark.parametrize("enforce", [0, 1])
+def test_a_flood_stays_below_the_limit(boot: Boot, enforce: int) -> None:
+    script = LIMIT.format(enforce=enforce)
+    script += f"missing flood /new/d {FLOOD} 4\n{NEGATIVE}{NEG_STATE}"
+    output = said(boot("partywall", job(script)))
+    found = state(output)
+    assert LEAST < found["limit"] < MOST
+    most = found["limit"] if enforce else found["limit"] * 9 // 8
+    assert found["peak"] <= most
+    (kept,) = numbers(output, "negative")
+    assert kept <= found["limit"]
+    assert found["pruned"] + found["refused"] >= FLOOD - most
+
+
+def test_a_limit_is_a_whole_number_of_percent_up_to_ten(boot: Boot) -> None:
+    script = "cd /proc/sys/fs\n" + "".join(
+        f"(echo {value} >{name}) 2>/dev/null && echo taken {value}\n"
+        for name, values in {
+            "neg-dentry-pc": ["11", "-1", "x", "''"],
+            "neg-dentry-enforce": ["2", "-1"],
+            "neg-dentry-dir-max": ["-1", "x"],
+            "neg-dentry-state": ["0"],
+        }.items()
+        for value in values
+    )
+    script += "echo 10 >neg-dentry-pc && cat neg-dentry-pc && echo 0 >neg-dentry-pc\n"
+    assert said(boot("partywall", job(script))).split() == ["10"]
+
+
+def test_names_asked_for_again_are_not_taken(boot: Boot) -> None:
+    script = LIMIT.format(enforce=1) + (
+        f"missing again /new/e 2000 2\nmissing flood /new/d {FLOOD} 4\n{ENTRIES}"
+        f"missing again /new/e 2000 1\n{ENTRIES}{NEG_STATE}"
+    )
+    output = said(boot("partywall", job(script)))
+    before, after = numbers(output, "entries")
+    # Each that was not found would have made an entry anew.
+    assert after - before < 100
+    assert state(output)["promoted"] >= 2000
+
+
+def test_names_asked_for_again_and_forgotten_make_room(boot: Boot) -> None:
+    # More than there may be, all of them asked for again; and then never more.
+    script = LIMIT.format(enforce=1) + (
+        f"for n in 0 1 2 3 4 5 6 7 8 9; do mkdir /new/e/$n\n"
+        f"missing again /new/e/$n {MOST // 8} 2; done\n"
+        "for n in $(seq 30); do mkdir /new/d/$n; missing flood /new/d/$n 9000; sleep 1; done\n"
+        f"{NEG_STATE}"
+    )
+    found = state(said(boot("partywall", job(script, timeout=400))))
+    assert found["aged"] > 1000
+    assert found["peak"] <= found["limit"]
+
+
+def test_a_neighbour_loses_nothing(boot: Boot) -> None:
+    # Asked for once only, so that its cgroup alone speaks for them.
+    script = (
+        LIMIT.format(enforce=0)
+        + CGROUPS
+        + (
+            "in_one missing again /new/e 2000 1\necho one $(of one)\n"
+            f"in_other missing flood /new/d {FLOOD} 4\necho one $(of one)\necho other $(of other)\n"
+            f"{ENTRIES}in_one missing again /new/e 2000 1\n{ENTRIES}{NEG_STATE}"
+        )
+    )
+    output = said(boot("partywall", job(script)))
+    first, then = numbers(output, "one")
+    assert first >= 2000
+    assert then >= first - 20
+    (other,) = numbers(output, "other")
+    assert other < state(output)["limit"] * 9 // 8
+    before, after = numbers(output, "entries")
+    assert after - before < 100
+
+
+@pytest.mark.parametrize("enforce", [0, 1])
+def test_a_cgroup_has_its_share(boot: Boot, enforce: int) -> None:
+    # 1 % of 64 MiB are 3,495 dentries; a cgroup below it has no limit of its own.
+    script = (
+        LIMIT.format(enforce=enforce)
+        + CGROUPS
+        + (
+            "echo 64M >/sys/fs/cgroup/one/memory.max\n"
+            "for n in 1 2 3 4 5 6 7 8 9; do\n"
+            "in_one missing flood /new/d 9000 4; echo one $(of one); done\n"
+            f"in_other missing flood /new/e 9000\necho other $(of other)\n{NEG_STATE}"
+        )
+    )
+    output = said(boot("partywall", job(script)))
+    most = 3495 if enforce else 3495 * 9 // 8
+    # Four processors may each have 64 that the others don't know of.
+    assert all(count <= most + 256 for count in numbers(output, "one"))
+    # Pruning ends at three quarters.
+    assert max(numbers(output, "one")) > 3495 * 3 // 4 - 256
+    assert numbers(output, "other")[0] >= 9000
+
+
+def test_a_cgroup_that_goes_leaves_its_names_to_the_one_above(boot: Boot) -> None:
+    script = CGROUPS + (
+        "echo +memory >/sys/fs/cgroup/one/cgroup.subtree_control\n"
+        "for n in 1 2 3 4 5 6 7 8; do mkdir /sys/fs/cgroup/one/$n /new/d/$n\n"
+        "sh -c 'echo $$ >/sys/fs/cgroup/one/'$n'/cgroup.procs\n"
+        "exec missing again /new/d/'$n' 1000 1'; done\n"
+        "echo one $(of one)\nfor n in 1 2 3 4 5 6 7 8; do rmdir /sys/fs/cgroup/one/$n; done\n"
+        "sleep 1\necho one $(of one)\necho 2 >/proc/sys/vm/drop_caches\nsleep 2\n"
+        f"echo one $(of one)\n{NEGATIVE}"
+    )
+    output = said(boot("partywall", job(script)))
+    before, without, dropped = numbers(output, "one")
+    # Of those below what each CPU has not told yet is not in the sum.
+    assert 8000 - 8 * 4 * 64 <= before <= 8000 + 8 * 4 * 64
+    assert 8000 <= without <= 8050
+    assert dropped < 50
+    assert numbers(output, "negative")[0] < 200
+
+
+def test_files_that_come_and_go_leave_names_that_can_be_taken(boot: Boot) -> None:
+    script = LIMIT.format(enforce=1) + f"missing files /new/d 40000\n{NEG_STATE}"
+    found = state(said(boot("partywall", job(script))))
+    assert found["peak"] <= found["limit"]
+
+
+def test_the_name_of_a_lock_is_kept(boot: Boot) -> None:
+    script = LIMIT.format(enforce=1) + (
+        f"missing lock /new/e 10\nmissing flood /new/d {FLOOD} 2\n"
+        f"{ENTRIES}missing lock /new/e 1\n{ENTRIES}"
+    )
+    before, after = numbers(said(boot("partywall", job(script))), "entries")
+    assert after == before
+
+
+def test_a_crowded_directory_keeps_names_at_the_second_miss(boot: Boot) -> None:
+    script = (
+        "echo 5000 >/proc/sys/fs/neg-dentry-dir-max\n"
+        f"missing flood /new/d {FLOOD} 4\n{NEGATIVE}"
+        f"missing again /new/d 1000 1\n{NEGATIVE}missing again /new/d 1000 1\n{NEGATIVE}{NEG_STATE}"
+    )
+    output = said(boot("partywall", job(script)))
+    flooded, once, twice = numbers(output, "negative")
+    # Each of the four tasks may be in the directory.
+    assert 5000 <= flooded <= 5200
+    assert once - flooded < 20
+    # Of a few the tag was overwritten by that of another.
+    assert twice - once >= 900
+    assert state(output)["crowded"] >= FLOOD - 5200
+
+
+LAYERS = """\
+cd /new
+lower=
+for n in $(seq 20); do mkdir -p layer$n/usr; lower=$lower:layer$n; done
+mkdir upper work merged
+mount -t overlay -o lowerdir=${lower#:},upperdir=upper,workdir=work overlay merged
+missing again merged/usr 10 1
+"""
+
+
+@pytest.mark.parametrize(("name", "least", "most"), [("stock", 20, 22), ("partywall", 1, 2)])
+def test_an_image_of_twenty_layers(boot: Boot, name: str, least: int, most: int) -> None:
+    script = f"{LAYERS}{ENTRIES}missing flood merged/usr 1000\n{ENTRIES}"
+    before, after = numbers(said(boot(name, job(script))), "entries")
+    assert 1000 * least <= after - before <= 1000 * most + 50
+
+
+@pytest.mark.parametrize("variant", ["lean+debug", "lean+kcsan"])
+def test_what_is_there_is_found(boot: Boot, variant: str) -> None:
+    script = (
+        CGROUPS
+        + "echo 24M >/sys/fs/cgroup/one/memory.max\n"
+        + LIMIT.format(enforce=1)
+        + (
+            "echo 20 >/proc/sys/fs/neg-dentry-dir-max\n"
+            f"in_one missing storm /new/d 30\n{NEG_STATE}"
+            "echo 0 >/proc/sys/fs/neg-dentry-dir-max\n"
+            f"in_one missing storm /new/e 60\n{NEG_STATE}"
+        )
+    )
+    ran = boot(f"partywall+{variant}", job(script, timeout=400))
+    output = ran.output("1-run")
+    assert ran.ended, ran.console[-2000:]
+    assert "BROKEN" not in output, output
+    assert all(int(sure) > 1000 for sure in re.findall(r"(\d+) sure", output)), output
+    found = state(output)
+    assert found["pruned"] > 1000
+    assert found["crowded"] > 1000
+    assert ours(ran.alarms()) == []
+
+
+COMING_AND_GOING = """\
+cd /new
+mkdir lower upper work merged
+(while [ ! -e /stop ]; do
+	mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work overlay merged
+	missing flood merged 3000 2; umount merged
+done) >/dev/null &
+(while [ ! -e /stop ]; do echo 2 >/proc/sys/vm/drop_caches; sleep 2; done) &
+(while [ ! -e /stop ]; do
+	for cpu in 1 2 3; do
+		for on in 0 1; do
+			echo $on >/sys/devices/system/cpu/cpu$cpu/online 2>/dev/null; sleep 0.3
+		done
+	done
+done) &
+echo +memory >/sys/fs/cgroup/one/cgroup.subtree_control
+echo 24M >/sys/fs/cgroup/one/memory.max
+for n in $(seq 60); do
+	mkdir /sys/fs/cgroup/one/$n
+	sh -c 'echo $$ >/sys/fs/cgroup/one/'$n'/cgroup.procs
+		missing flood /new/d 5000 2; missing again /new/e 500 3; missing files /new/e 200'
+	rmdir /sys/fs/cgroup/one/$n
+done >/dev/null
+touch /stop
+wait
+"""
+
+
+def test_counts_hold_while_cgroups_mounts_and_processors_go(boot: Boot) -> None:
+    script = CGROUPS + LIMIT.format(enforce=1) + COMING_AND_GOING
+    script += (
+        f"echo one $(of one)\n{NEGATIVE}echo 2 >/proc/sys/vm/drop_caches\nsleep 3\n"
+        f"echo one $(of one)\n{NEGATIVE}{NEG_STATE}"
+    )
+    output = said(boot("partywall+lean+debug", job(script, timeout=500)))
+    (held, dropped), (_, negative) = numbers(output, "one"), numbers(output, "negative")
+    # What 60 cgroups might have lost, had they not told before they went, is 15,000.
+    assert held <= 2000
+    assert dropped <= 100
+    assert negative <= 300
+    assert state(output)["pruned"] > 10_000
