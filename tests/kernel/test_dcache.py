@@ -128,6 +128,18 @@ def test_names_asked_for_again_are_not_taken(boot: Boot) -> None:
     assert state(output)["promoted"] >= 2000
 
 
+def test_names_asked_for_again_after_they_were_taken_are_kept_then(boot: Boot) -> None:
+    # Between two look-ups of a name come more others than there may be in all.
+    script = LIMIT.format(enforce=1) + (
+        f"missing beside /new/e 2000 /new/d {FLOOD}\n{ENTRIES}"
+        f"missing again /new/e 2000 1\n{ENTRIES}{NEG_STATE}"
+    )
+    output = said(boot("partywall", job(script)))
+    assert state(output)["limit"] < 16 * 2000
+    before, after = numbers(output, "entries")
+    assert after - before < 200
+
+
 def test_names_asked_for_again_and_forgotten_make_room(boot: Boot) -> None:
     # More than there may be, all of them asked for again; and then never more.
     script = LIMIT.format(enforce=1) + (
