@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 
 import click
-from machine import EXT4, Job, Ran, ext4, run
+from machine import Ran, missing, run
 from rich.console import Console
 from rich.table import Table
 
@@ -62,16 +62,8 @@ KINDS = [Kind("stock"), Kind("partywall"), Kind("partywall", "soft"), Kind("part
 
 def ran(kind: Kind, script: str, *, memory: int, cpus: int = 1, counted: bool = False) -> str:
     """What a script printed in a guest of the kind, with an ext4 file system at /new."""
-    job = Job(
-        {"0-new": EXT4, "1-run": f"{kind.script}mkdir /new/d /new/e\n{script}"},
-        ["missing"],
-        files=ext4(),
-        modules=["brd", "ext4"],
-        memory=memory,
-        cpus=cpus,
-        counted=counted,
-        timeout=3000,
-    )
+    script = f"{kind.script}mkdir /new/d /new/e\n{script}"
+    job = missing(script, memory=memory, cpus=cpus, counted=counted, timeout=3000)
     done: Ran = run(kernels.resolve(Request(kind.kernel), Quiet()), job)
     output = done.output("1-run")
     if not done.ended or "BROKEN" in output:

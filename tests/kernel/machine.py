@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from partywall import image, qemu
 from partywall.cpio import Archive
@@ -146,6 +147,20 @@ EXT4 = """\
 /sbin/mke2fs -q -t ext4 -m 0 -N 2048 /dev/ram0 && mkdir -p /new &&
 	mount -t ext4 -o noatime /dev/ram0 /new
 """
+
+
+def missing(script: str, **more: Any) -> Job:
+    """A script that finds an ext4 file system at /new, and the program `missing`.
+
+    Its output is that of the task ``1-run``.
+    """
+    return Job(
+        {"0-new": EXT4, "1-run": script},
+        ["missing"],
+        files=ext4(),
+        modules=["brd", "ext4", "overlay"],
+        **more,
+    )
 
 
 def build(name: str) -> Path:

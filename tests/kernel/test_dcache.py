@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from machine import EXT4, Job, Ran, ext4
+from machine import Job, Ran, missing
 
 Boot = Callable[[str, Job], Ran]
 
@@ -36,16 +36,9 @@ of() { sed -n 's/^negative_dentries //p' /sys/fs/cgroup/$1/memory.stat; }
 """
 
 
-def job(script: str, *, files: dict[str, bytes] | None = None, **more: int) -> Job:
-    """A script that finds an ext4 file system at /new, and `missing`."""
-    return Job(
-        {"0-new": EXT4, "1-run": f"mkdir /new/d /new/e\n{script}"},
-        ["missing"],
-        files=ext4() | (files or {}),
-        modules=["brd", "ext4", "overlay"],
-        memory=MEMORY,
-        **more,
-    )
+def job(script: str, **more: int) -> Job:
+    """`missing` in a guest of this memory, with two directories."""
+    return missing(f"mkdir /new/d /new/e\n{script}", memory=MEMORY, **more)
 
 
 def said(ran: Ran) -> str:
