@@ -235,10 +235,11 @@ class Machine:
     def _bundle(self, number: int, cpus: list[int], total: int, milliseconds: int) -> Path:
         """A container's folder, with its root mounted and its configuration written."""
         workload, folder = self._workload, self._folder / f"c{number}"
-        for name in ("upper", "work", "rootfs"):
-            (folder / name).mkdir(parents=True)
         owner = oci.FIRST_UID + number * oci.UIDS
-        os.chown(folder / "upper", owner, owner)
+        for name in ("upper", "work", "rootfs", "volume"):
+            (folder / name).mkdir(parents=True)
+        for name in ("upper", "volume"):
+            os.chown(folder / name, owner, owner)
         _overlay(self._folder / "layer", folder)
         config = oci.config(
             number=number,

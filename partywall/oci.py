@@ -104,6 +104,8 @@ def _mounts() -> list[dict[str, Any]]:
         mount("/sys", "sysfs", "sysfs", *secure, "ro"),
         mount("/sys/fs/cgroup", "cgroup", "cgroup", *secure, "ro"),
         mount("/run/partywall", "bind", "/run/barrier", "bind", "rw"),
+        # In the bundle: what a container keeps beside its root.
+        mount("/volume", "bind", "volume", "bind", "rw"),
     ]
 
 

@@ -10,13 +10,21 @@
 
 #define DEPTH 16
 
-static enum { UNIQUE, REPEAT, CREATE, RENAME } kind;
+static enum { UNIQUE, REPEAT, THERE, CREATE, RENAME } kind;
 static char dir[128], file[160];
 
 static void make(const char *path)
 {
 	if (mkdir(path, 0755))
 		fail(path);
+}
+
+/* -tmpfs, -volume, or in the overlay. */
+static const char *root_of(const char *where)
+{
+	if (where && !strcmp(where, "-tmpfs"))
+		return "/dev/shm";
+	return where && !strcmp(where, "-volume") ? "/volume" : "/tmp";
 }
 
 static void prepare(const struct run *run)
@@ -29,6 +37,8 @@ static void prepare(const struct run *run)
 		kind = UNIQUE;
 	else if (!strncmp(run->variant, "beside", 6))
 		kind = run->index ? UNIQUE : REPEAT;
+	else if (!strncmp(run->variant, "there", 5))
+		kind = THERE;
 	else if (!strncmp(run->variant, "create", 6))
 		kind = CREATE;
 	else if (!strncmp(run->variant, "rename", 6))
@@ -40,8 +50,7 @@ static void prepare(const struct run *run)
 		strcpy(dir, "/usr/share/partywall");
 		return;
 	}
-	snprintf(dir, sizeof(dir), "%s/negative-%u",
-		 where && !strcmp(where, "-tmpfs") ? "/dev/shm" : "/tmp", run->index);
+	snprintf(dir, sizeof(dir), "%s/negative-%u", root_of(where), run->index);
 	make(dir);
 	for (int n = 0; deep && n < DEPTH; n++) {
 		strcat(dir, "/down");
@@ -58,6 +67,11 @@ static void operation(const struct run *run, unsigned long n)
 	char path[192];
 	int fd;
 
+	if (kind == THERE) {
+		if (access(file, F_OK))
+			fail(file);
+		return;
+	}
 	snprintf(path, sizeof(path), "%s/%u-%lu", dir, run->index, kind == UNIQUE ? n : 0);
 	if (!access(path, F_OK) || errno != ENOENT)
 		fail(path);
