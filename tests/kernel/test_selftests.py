@@ -6,11 +6,12 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import ktap
 import pytest
-from machine import Job, Ran
+from machine import Job, Ran, missing
 
 from partywall.kernels import series, source
 from partywall.kernels.git import git
@@ -29,6 +30,9 @@ prctl/set-process-name ptrace/get_syscall_info ptrace/peeksiginfo
 rlimits/rlimits-per-userns sigaltstack/sas
 timers/nanosleep timers/posix_timers timers/threadtest
 """.split()
+
+# Of what stock's kernel does not have.
+OWN = ["filesystems/neg_dentry"]
 
 
 def _for_mm(folder: Path) -> list[str]:
@@ -54,7 +58,7 @@ def selftests(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
         if any(file.startswith("tools/testing/selftests/") for file in patch.files):
             git(folder, "apply", "--include=tools/testing/selftests/*", str(patch.path))
     built: dict[str, bytes] = {}
-    for name in PROGRAMS:
+    for name in PROGRAMS + OWN:
         out = folder / name.replace("/", "-")
         subprocess.run(
             [
@@ -77,8 +81,8 @@ def outcome(ran: Ran, task: str) -> dict[str, str]:
 
 
 def test_selftests_end_as_on_the_stock_kernel(boot: Boot, selftests: dict[str, bytes]) -> None:
-    files = {f"selftests/{name}": data for name, data in selftests.items()}
-    names = {name: name.replace("/", "-") for name in selftests}
+    files = {f"selftests/{name}": selftests[name] for name in PROGRAMS}
+    names = {name: name.replace("/", "-") for name in PROGRAMS}
     # pidfd_test forks until a pid comes again: 32,768 times by default, minutes when emulated.
     few = "echo 4096 > /proc/sys/kernel/pid_max"
     tasks = {
@@ -96,3 +100,14 @@ def test_selftests_end_as_on_the_stock_kernel(boot: Boot, selftests: dict[str, b
         assert found == expected, (name, ours.output(short)[-2000:])
     assert ours.alarms() == stock.alarms() == []
     print("\n".join(listed))
+
+
+def test_limits_of_names_that_are_not_there(boot: Boot, selftests: dict[str, bytes]) -> None:
+    (name,) = OWN
+    job = missing("cd /new && /selftest", memory=512)
+    job = replace(job, files={**job.files, "selftest": selftests[name]})
+    ran = boot("partywall", job)
+    found = ktap.results(ran.output("1-run"))
+    assert len(found) >= 4
+    assert set(found.values()) == {"pass"}, ran.output("1-run")
+    assert ran.alarms() == []
