@@ -4,9 +4,10 @@
     .venv/bin/python tests/kernel/flood.py [--names N] [--memory MIB]
 
 Boots stock's kernel and ours in guests of a few hundred MiB or of 2 GiB, fills
-them with names that never come again, and prints three tables: how many were
+them with names that never come again, and prints four tables: how many were
 kept and how much memory they took; what names that are asked for again met
-with meanwhile; and for how long a processor could not be had.
+with meanwhile, and those of another cgroup before, then and after; and for how
+long a processor could not be had.
 """
 
 from __future__ import annotations
@@ -100,21 +101,59 @@ def wanted(names: int) -> Table:
     return table
 
 
+VICTIM = """\
+echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+mkdir /sys/fs/cgroup/one /sys/fs/cgroup/other
+echo $$ >/sys/fs/cgroup/one/cgroup.procs
+missing victim /new/e 1000 /new/d {names} /sys/fs/cgroup/other
+"""
+
+
+def victim(names: int) -> Table:
+    """What 1,000 names of one cgroup meet with before, while and after another one's flood."""
+    table = Table("kernel", *(f"{a}, {b}" for a in WHEN for b in ("found, %", "instr.")))
+    table.title = f"1,000 names of one cgroup, {names:,} of another"
+    for kind in KINDS:
+        output = ran(kind, VICTIM.format(names=names), memory=192, counted=True)
+        cells = []
+        for when in WHEN:
+            (found,) = re.findall(rf"{when} .*?([\d.]+) ns each, .*, ([\d.]+) %", output)
+            cells += [f"{100 - float(found[1]):.1f}", f"{float(found[0]) / 2:,.0f}"]
+        table.add_row(kind.title, *cells)
+    return table
+
+
+WHEN = ("before", "during", "after")
+
+# What is done in a directory that has had its flood; the last one takes the names away.
 PAUSES = {
-    "watch": "timeout 1 inotifyd - /new/d >/dev/null",
-    "list": "ls /new/d >/dev/null",
+    "watch": "missing watch /new/d 1",
+    "list": "ls /new/d",
+    "rmdir": "rmdir /new/d",
     "drop": "echo 2 >/proc/sys/vm/drop_caches",
+    "reclaim": "echo 150M >/sys/fs/cgroup/one/memory.reclaim || true",
     "unmount": "umount /new",
 }
+KEEP = ("watch", "list")
+
+PAUSED = """\
+echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+mkdir /sys/fs/cgroup/one
+flood() {{
+	mkdir -p /new/d
+	sh -c 'echo $$ >/sys/fs/cgroup/one/cgroup.procs; exec missing flood /new/d {names}'
+}}
+"""
 
 
 def pauses(names: int) -> Table:
     """For how long a task of high priority waited while one thing was done, in milliseconds."""
     table = Table("kernel", *PAUSES, title=f"a directory of {names:,} names that are not there")
+    script = PAUSED.format(names=names) + "flood\n"
+    for what, command in PAUSES.items():
+        script += f"missing pauses sh -c '{command}' || echo BROKEN {what}\n"
+        script += "" if what in KEEP else "[ ! -e /new/e ] || flood\n"
     for kind in KINDS[:2]:
-        script = f"missing flood /new/d {names}\n"
-        for command in PAUSES.values():
-            script += f"missing pauses sh -c '{command}'\n"
         output = ran(kind, script, memory=names // 2500, counted=True)
         table.add_row(kind.title, *re.findall(r"pauses ([\d.]+) ms at most", output))
     return table
@@ -123,7 +162,9 @@ def pauses(names: int) -> Table:
 @click.command()
 @click.option("--names", default=10_000_000, show_default=True, help="Names of the flood.")
 @click.option("--memory", default=2048, show_default=True, help="MiB of its guest.")
-@click.option("--only", type=click.Choice(["kept", "wanted", "pauses"]), help="One table.")
+@click.option(
+    "--only", type=click.Choice(["kept", "wanted", "victim", "pauses"]), help="One table."
+)
 def main(names: int, memory: int, only: str | None) -> None:
     """Print what a flood of names that are not there does to stock's kernel and ours."""
     console = Console()
@@ -131,6 +172,8 @@ def main(names: int, memory: int, only: str | None) -> None:
         console.print(kept(names, memory))
     if only in (None, "wanted"):
         console.print(wanted(names // 10))
+    if only in (None, "victim"):
+        console.print(victim(names // 5))
     if only in (None, "pauses"):
         console.print(pauses(names // 10))
 

@@ -61,7 +61,7 @@ def test_signals_at_exiting_threads_leave_no_queue_entry(boot: Boot) -> None:
 def test_the_same_under_kasan_and_lockdep(boot: Boot) -> None:
     tasks = {"1-exits": "exits 60", "2-namespaces": "namespaces 2000 16"}
     ran = boot(
-        "partywall+lean+debug", Job(tasks, ["exits", "namespaces"], memory=4096, timeout=600)
+        "partywall+lean+net+debug", Job(tasks, ["exits", "namespaces"], memory=4096, timeout=600)
     )
     assert ran.ended, ran.console[-2000:]
     assert "2000 namespaces, 0 failed" in ran.output("2-namespaces")

@@ -53,7 +53,7 @@ def test_processors_come_and_go_meanwhile(boot: Boot) -> None:
 
 def test_the_races_under_kasan_and_lockdep(boot: Boot) -> None:
     job = Job({"1-race": races(2)}, ["limits"], memory=4096, timeout=900)
-    exact(boot("partywall+lean+debug", job), "1-race")
+    exact(boot("partywall+lean+net+debug", job), "1-race")
 
 
 @pytest.mark.parametrize("name", ["stock", "partywall"])

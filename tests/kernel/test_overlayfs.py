@@ -128,4 +128,4 @@ def test_mounts_under_load_leave_no_credentials(boot: Boot) -> None:
 @pytest.mark.parametrize("variant", ["debug", "kcsan"])
 def test_mounts_under_load_with_sanitizers(boot: Boot, variant: str) -> None:
     job = Job({"1-mounts": "mounts 60"}, ["mounts"], modules=["overlay"], memory=4096, timeout=600)
-    worked(boot(f"partywall+lean+{variant}", job), "1-mounts")
+    worked(boot(f"partywall+lean+net+{variant}", job), "1-mounts")

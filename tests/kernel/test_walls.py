@@ -132,3 +132,29 @@ def test_what_is_built_here_has_the_walls_of_debians_own(compared: Compared) -> 
             # Small globals share lines as the linker lays them; the largest wall is one object.
             largest = change.objects[0]
             assert largest.transfers.after == pytest.approx(largest.transfers.before, rel=0.4)
+
+
+NETNS = ("stock", "partywall", "-w", "netns")
+
+
+@pytest.mark.parametrize("name", ["sysctl_lock", "kernfs_idr_lock", "proc_inum_ida", "iattr_mutex"])
+def test_namespaces_do_not_meet_in_their_registries(compared: Compared, name: str) -> None:
+    (change,) = compared(*NETNS).workloads
+    before, after = moved(change, name)
+    assert before > 100
+    assert after < before / 100
+
+
+def test_namespaces_wait_for_no_lock_of_all_of_proc(compared: Compared) -> None:
+    # On stock it may lie in a line with another lock, and is then part of that wall.
+    (change,) = compared(*NETNS).workloads
+    held = {lock.object: lock.instructions for lock in change.locks}
+    for name in ("proc_subdir_lock", "sysctl_lock", "kernfs_idr_lock"):
+        assert held[name].before > 10_000
+        assert held[name].after == 0
+
+
+def test_namespaces_meet_a_quarter_as_often(compared: Compared) -> None:
+    (change,) = compared(*NETNS).workloads
+    assert change.wall_transfers.after < change.wall_transfers.before / 4
+    assert change.instructions.after < change.instructions.before

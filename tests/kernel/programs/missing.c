@@ -9,6 +9,9 @@
  *	missing beside DIR NAMES WHERE OTHERS
  *		looks up the same NAMES in DIR over and over while OTHERS are looked up
  *		in WHERE, each once, in turns
+ *	missing victim DIR NAMES WHERE OTHERS CGROUP
+ *		looks up the same NAMES in DIR before, while and after OTHERS are looked
+ *		up in WHERE, each once, by a task in CGROUP, in turns
  *	missing files DIR NAMES
  *		makes and removes so many files, each of a name of its own
  *	missing lock DIR ROUNDS
@@ -16,6 +19,8 @@
  *	missing storm DIR SECONDS
  *		names come, go and are looked for by all at once. What is known to be
  *		there has to be found, and what is not, not.
+ *	missing watch DIR TIMES
+ *		begins and ends to watch what happens in DIR
  *	missing pauses COMMAND...
  *		runs a command, and says for how long its processor could not be had
  *		by a task that may have it at any time
@@ -31,53 +36,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common.h"
+
 static char path[512], other[512];
-
-static void must(int ok, const char *what)
-{
-	if (!ok) {
-		printf("BROKEN %s: %s\n", what, strerror(errno));
-		fflush(stdout);
-		_exit(1);
-	}
-}
-
-static void *shared(size_t size)
-{
-	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	must(at != MAP_FAILED, "mmap");
-	return at;
-}
-
-static double now(void)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	return at.tv_sec + at.tv_nsec / 1e9;
-}
 
 static void miss(const char *dir, const char *kind, long n)
 {
 	snprintf(path, sizeof(path), "%s/%s-%ld", dir, kind, n);
 	must(access(path, F_OK) && errno == ENOENT, path);
-}
-
-/* Waits for all, and says whether all went well. */
-static int all_ended(void)
-{
-	int status, bad = 0;
-
-	while (wait(&status) > 0)
-		bad |= status;
-	return !bad;
 }
 
 static int flood(const char *dir, long names, int tasks)
@@ -105,41 +78,117 @@ static int again(const char *dir, long names, long rounds)
 	return 0;
 }
 
+/* Look-ups of the same names, and what each of them took. */
+struct looked {
+	const char *dir;
+	long names, done, slow;
+	double known, sum;
+};
+
 /*
- * Sixteen times as many of those that are not asked for again. What the dentry
- * cache knows takes not much more than the directory itself; what the file system
- * has to be asked for takes half as much again at least.
+ * What the dentry cache knows takes not much more than the directory itself; what
+ * the file system has to be asked for takes half as much again at least.
  */
-static int beside(const char *dir, long names, const char *where, long others)
+static struct looked looks_in(const char *dir, long names)
 {
-	long done = 0, rounds = 0, slow = 0;
-	double known = 1, sum = 0, began, took;
+	struct looked at = { .dir = dir, .names = names, .known = 1 };
+	double began, took;
 
 	for (int n = 0; n < 100; n++) {
 		began = now();
 		must(!access(dir, F_OK), dir);
 		took = now() - began;
-		known = took < known ? took : known;
+		at.known = took < at.known ? took : at.known;
 	}
-	while (done < others) {
-		for (long n = 0; n < names; n++) {
-			began = now();
-			miss(dir, "again", n);
-			took = now() - began;
-			/* At first nothing is known. */
-			if (rounds < 2)
-				continue;
-			sum += took;
-			slow += took > 1.6 * known;
-		}
+	return at;
+}
+
+static void look_round(struct looked *at, int counts)
+{
+	double began, took;
+
+	for (long n = 0; n < at->names; n++) {
+		began = now();
+		miss(at->dir, "again", n);
+		took = now() - began;
+		if (!counts)
+			continue;
+		at->done++;
+		at->sum += took;
+		at->slow += took > 1.6 * at->known;
+	}
+}
+
+static void say_looked(const struct looked *at, const char *when, long others)
+{
+	must(at->done > 0, "too few rounds");
+	printf("%s %ld others: %ld look-ups, %.0f ns each, %.0f of %s, %.2f %% slow\n", when, others,
+	       at->done, at->sum / at->done * 1e9, at->known * 1e9, at->dir,
+	       100.0 * at->slow / at->done);
+}
+
+/* Sixteen times as many of those that are not asked for again. */
+static int beside(const char *dir, long names, const char *where, long others)
+{
+	struct looked at = looks_in(dir, names);
+	long done = 0;
+
+	for (int rounds = 0; done < others; rounds++) {
+		/* At first nothing is known. */
+		look_round(&at, rounds >= 2);
 		for (long n = 0; n < names * 16 && done < others; n++)
 			miss(where, "flood", done++);
-		rounds++;
 	}
-	names *= rounds - 2;
-	must(names > 0, "only two rounds");
-	printf("beside %ld others: %ld look-ups, %.0f ns each, %.0f of %s, %.2f %% slow\n", done,
-	       names, sum / names * 1e9, known * 1e9, dir, 100.0 * slow / names);
+	say_looked(&at, "beside", others);
+	return 0;
+}
+
+#define TURNS 100
+#define ALONE 20
+
+/* The flood of another cgroup; goes on by one part for each byte that it reads. */
+static void flood_in_turns(const char *where, long others, const char *cgroup, const int turns[2])
+{
+	char byte, procs[256];
+	long done = 0;
+	FILE *file;
+
+	snprintf(procs, sizeof(procs), "%s/cgroup.procs", cgroup);
+	file = fopen(procs, "w");
+	must(file && fprintf(file, "%d\n", getpid()) > 0 && !fclose(file), procs);
+	while (read(turns[0], &byte, 1) == 1) {
+		for (long n = 0; n < others / TURNS; n++)
+			miss(where, "flood", done++);
+		must(write(turns[1], &byte, 1) == 1, "write");
+	}
+	_exit(0);
+}
+
+static int victim(const char *dir, long names, const char *where, long others, const char *cgroup)
+{
+	struct looked before = looks_in(dir, names), during, after;
+	int go[2], went[2];
+	char byte = 0;
+
+	must(!pipe(go) && !pipe(went), "pipe");
+	if (!fork()) {
+		close(go[1]);
+		flood_in_turns(where, others, cgroup, (int[]){ go[0], went[1] });
+	}
+	during = after = before;
+	for (int n = 0; n < ALONE; n++)
+		look_round(&before, n >= 2);
+	for (int n = 0; n < TURNS; n++) {
+		must(write(go[1], &byte, 1) == 1 && read(went[0], &byte, 1) == 1, "a turn");
+		look_round(&during, 1);
+	}
+	close(go[1]);
+	must(all_ended(), "flood");
+	for (int n = 0; n < ALONE; n++)
+		look_round(&after, 1);
+	say_looked(&before, "before", 0);
+	say_looked(&during, "during", others);
+	say_looked(&after, "after", 0);
 	return 0;
 }
 
@@ -303,6 +352,20 @@ static int storms(const char *dir, int seconds)
 	return 0;
 }
 
+static int watch(const char *dir, long times)
+{
+	int fd = inotify_init1(0);
+
+	must(fd >= 0, "inotify_init1");
+	for (long n = 0; n < times; n++) {
+		int wd = inotify_add_watch(fd, dir, IN_MODIFY);
+
+		must(wd >= 0 && !inotify_rm_watch(fd, wd), dir);
+	}
+	printf("watch %ld\n", times);
+	return 0;
+}
+
 /* A task of the highest priority, on the processor of a command of the lowest. */
 static int pauses(char **command)
 {
@@ -351,12 +414,16 @@ int main(int argc, char **argv)
 		return again(argv[2], atol(argv[3]), atol(argv[4]));
 	if (!strcmp(what, "beside") && argc > 5)
 		return beside(argv[2], atol(argv[3]), argv[4], atol(argv[5]));
+	if (!strcmp(what, "victim") && argc > 6)
+		return victim(argv[2], atol(argv[3]), argv[4], atol(argv[5]), argv[6]);
 	if (!strcmp(what, "files"))
 		return files(argv[2], atol(argv[3]));
 	if (!strcmp(what, "lock"))
 		return lock(argv[2], atol(argv[3]));
 	if (!strcmp(what, "storm"))
 		return storms(argv[2], atoi(argv[3]));
+	if (!strcmp(what, "watch"))
+		return watch(argv[2], atol(argv[3]));
 	if (!strcmp(what, "pauses"))
 		return pauses(argv + 2);
 	return usage();

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What programs of many tasks need that say in one line what they did. */
+#ifndef COMMON_H
+#define COMMON_H
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static void must(int ok, const char *what)
+{
+	if (!ok) {
+		printf("BROKEN %s: %s\n", what, strerror(errno));
+		fflush(stdout);
+		_exit(1);
+	}
+}
+
+static void *shared(size_t size)
+{
+	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	must(at != MAP_FAILED, "mmap");
+	return at;
+}
+
+static double now(void)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	return at.tv_sec + at.tv_nsec / 1e9;
+}
+
+/* Waits for all, and says whether all went well. */
+static int all_ended(void)
+{
+	int status, bad = 0;
+
+	while (wait(&status) > 0)
+		bad |= status;
+	return !bad;
+}
+
+#endif

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Network namespaces that come and go.
+ *
+ *	netns churn TASKS EACH
+ *		each task makes so many, one after the other
+ *	netns beside DEAD MAKE
+ *		so many are given up at once; while they are destroyed, so many are
+ *		made one after the other, and what each took is printed
+ *	netns storm SECONDS
+ *		tasks make namespaces and devices in them, move devices between them,
+ *		and give them up; all that goes wrong goes wrong for a reason that is
+ *		allowed
+ *
+ * Each says what it did in one line.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_link.h>
+#include <linux/rtnetlink.h>
+#include <linux/veth.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common.h"
+
+static int churn(int tasks, long each)
+{
+	double began = now();
+
+	for (int task = 0; task < tasks; task++) {
+		if (fork())
+			continue;
+		for (long n = 0; n < each; n++)
+			must(!unshare(CLONE_NEWNET), "unshare");
+		_exit(0);
+	}
+	must(all_ended(), "churn");
+	printf("churn %ld namespaces, %d tasks, %.2f s\n", tasks * each, tasks, now() - began);
+	return 0;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	double one = *(const double *)a, other = *(const double *)b;
+
+	return (one > other) - (one < other);
+}
+
+static int beside(long dead, long make)
+{
+	double *took = calloc(make, sizeof(*took)), began, sum = 0;
+	int *fds = calloc(dead, sizeof(*fds));
+
+	must(took && fds, "calloc");
+	for (long n = 0; n < dead; n++) {
+		must(!unshare(CLONE_NEWNET), "unshare");
+		fds[n] = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+		must(fds[n] >= 0, "open");
+	}
+	must(!unshare(CLONE_NEWNET), "unshare");
+	for (long n = 0; n < dead; n++)
+		close(fds[n]);
+	for (long n = 0; n < make; n++) {
+		began = now();
+		must(!unshare(CLONE_NEWNET), "unshare");
+		took[n] = now() - began;
+		sum += took[n];
+	}
+	qsort(took, make, sizeof(*took), by_size);
+	printf("beside %ld dead: %ld made in %.2f s, %.2f ms median, %.2f ms 99th, %.2f ms most\n",
+	       dead, make, sum, took[make / 2] * 1e3, took[make * 99 / 100] * 1e3,
+	       took[make - 1] * 1e3);
+	return 0;
+}
+
+#define TASKS 6
+
+struct storm {
+	atomic_long made, moved, linked, refused;
+	atomic_int stop;
+};
+
+static struct storm *storm;
+static unsigned int seed;
+
+static unsigned int dice(unsigned int sides)
+{
+	return rand_r(&seed) % sides;
+}
+
+struct request {
+	struct nlmsghdr head;
+	struct ifinfomsg link;
+	char data[512];
+};
+
+static struct rtattr *attribute(struct request *one, int type, const void *data, int size)
+{
+	struct rtattr *at = (void *)one + NLMSG_ALIGN(one->head.nlmsg_len);
+
+	at->rta_type = type;
+	at->rta_len = RTA_LENGTH(size);
+	if (size)
+		memcpy(RTA_DATA(at), data, size);
+	one->head.nlmsg_len = NLMSG_ALIGN(one->head.nlmsg_len) + RTA_ALIGN(at->rta_len);
+	return at;
+}
+
+static void closed(struct request *one, struct rtattr *at)
+{
+	at->rta_len = (void *)one + one->head.nlmsg_len - (void *)at;
+}
+
+/* Asks for something in the namespace that the task is in; 0, or an error number. */
+static int ask(struct request *one)
+{
+	char answer[1024];
+	struct nlmsghdr *head = (void *)answer;
+	struct nlmsgerr *error = NLMSG_DATA(head);
+	int sock = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	ssize_t got;
+
+	must(sock >= 0, "netlink");
+	one->head.nlmsg_flags |= NLM_F_REQUEST | NLM_F_ACK;
+	must(send(sock, one, one->head.nlmsg_len, 0) == one->head.nlmsg_len, "send");
+	got = recv(sock, answer, sizeof(answer), 0);
+	close(sock);
+	must(got >= (ssize_t)NLMSG_LENGTH(sizeof(*error)) && head->nlmsg_type == NLMSG_ERROR, "recv");
+	return -error->error;
+}
+
+static struct request request(int type, int flags)
+{
+	struct request one = {
+		.head = { .nlmsg_len = NLMSG_LENGTH(sizeof(struct ifinfomsg)),
+			  .nlmsg_type = type, .nlmsg_flags = flags },
+		.link = { .ifi_family = AF_UNSPEC },
+	};
+	return one;
+}
+
+/* A pair of veth, the other end in the namespace of @fd. */
+static int pair(const char *name, const char *peer, int fd)
+{
+	struct request one = request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL);
+	struct ifinfomsg end = { .ifi_family = AF_UNSPEC };
+	struct rtattr *info, *data, *far;
+
+	attribute(&one, IFLA_IFNAME, name, strlen(name) + 1);
+	info = attribute(&one, IFLA_LINKINFO, NULL, 0);
+	attribute(&one, IFLA_INFO_KIND, "veth", 4);
+	data = attribute(&one, IFLA_INFO_DATA, NULL, 0);
+	far = attribute(&one, VETH_INFO_PEER, &end, sizeof(end));
+	attribute(&one, IFLA_IFNAME, peer, strlen(peer) + 1);
+	attribute(&one, IFLA_NET_NS_FD, &fd, sizeof(fd));
+	closed(&one, far);
+	closed(&one, data);
+	closed(&one, info);
+	return ask(&one);
+}
+
+static int simple(const char *name, const char *kind)
+{
+	struct request one = request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL);
+	struct rtattr *info;
+
+	attribute(&one, IFLA_IFNAME, name, strlen(name) + 1);
+	info = attribute(&one, IFLA_LINKINFO, NULL, 0);
+	attribute(&one, IFLA_INFO_KIND, kind, strlen(kind));
+	closed(&one, info);
+	return ask(&one);
+}
+
+static int up(const char *name)
+{
+	struct request one = request(RTM_NEWLINK, 0);
+
+	attribute(&one, IFLA_IFNAME, name, strlen(name) + 1);
+	one.link.ifi_flags = one.link.ifi_change = IFF_UP;
+	return ask(&one);
+}
+
+static int move(const char *name, int fd)
+{
+	struct request one = request(RTM_NEWLINK, 0);
+
+	attribute(&one, IFLA_IFNAME, name, strlen(name) + 1);
+	attribute(&one, IFLA_NET_NS_FD, &fd, sizeof(fd));
+	return ask(&one);
+}
+
+/* A stacked device of @kind on one of this namespace, itself in that of @fd. */
+static int stacked(const char *name, const char *kind, const char *lower, int fd)
+{
+	struct request one = request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL);
+	int index = if_nametoindex(lower);
+	struct rtattr *info;
+
+	attribute(&one, IFLA_IFNAME, name, strlen(name) + 1);
+	attribute(&one, IFLA_LINK, &index, sizeof(index));
+	attribute(&one, IFLA_NET_NS_FD, &fd, sizeof(fd));
+	info = attribute(&one, IFLA_LINKINFO, NULL, 0);
+	attribute(&one, IFLA_INFO_KIND, kind, strlen(kind));
+	closed(&one, info);
+	return ask(&one);
+}
+
+/* A socket that has something to say when its namespace goes. */
+static int listens(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(7) };
+	int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	must(sock >= 0, "socket");
+	if (bind(sock, (void *)&at, sizeof(at)) || listen(sock, 1))
+		must(errno == EADDRINUSE, "listen");
+	return sock;
+}
+
+#define HELD 4
+
+static void note(int error)
+{
+	/* What the other one was has gone, has that name, or there is no such kind. */
+	static const int allowed[] = { ENODEV, EEXIST, EINVAL, EOPNOTSUPP, ENOMEM, EBUSY,
+				       ENETDOWN, ENOBUFS, ENOSPC };
+
+	if (!error) {
+		storm->linked++;
+		return;
+	}
+	storm->refused++;
+	for (unsigned int n = 0; n < sizeof(allowed) / sizeof(*allowed); n++)
+		if (error == allowed[n])
+			return;
+	errno = error;
+	must(0, "rtnetlink");
+}
+
+static void weather(int me)
+{
+	int held[HELD], socks[HELD];
+	char name[IFNAMSIZ], peer[IFNAMSIZ];
+	long n = 0;
+
+	seed = me * 7919 + 1;
+	for (int i = 0; i < HELD; i++) {
+		must(!unshare(CLONE_NEWNET), "unshare");
+		held[i] = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+		must(held[i] >= 0, "open");
+		socks[i] = -1;
+	}
+	while (!storm->stop) {
+		int here = dice(HELD), there = dice(HELD);
+
+		must(!setns(held[here], CLONE_NEWNET), "setns");
+		snprintf(name, sizeof(name), "d%d.%ld", me, n++ % 50);
+		snprintf(peer, sizeof(peer), "p%d.%ld", me, n % 50);
+		switch (dice(8)) {
+		case 0:
+		case 1:
+			/* The one that goes takes with it what is in it. */
+			close(held[there]);
+			if (socks[there] >= 0)
+				close(socks[there]);
+			if (unshare(CLONE_NEWNET)) {
+				must(errno == ENOMEM || errno == ENOSPC, "unshare");
+				held[there] = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+				socks[there] = -1;
+				break;
+			}
+			held[there] = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+			must(held[there] >= 0, "open");
+			socks[there] = dice(2) ? listens() : -1;
+			storm->made++;
+			note(up("lo"));
+			break;
+		case 2:
+		case 3:
+			note(pair(name, peer, held[there]));
+			break;
+		case 4:
+			note(simple(name, "dummy"));
+			note(up(name));
+			break;
+		case 5:
+			note(move(name, held[there]));
+			storm->moved++;
+			break;
+		case 6:
+			note(simple(name, "dummy"));
+			note(stacked(peer, dice(2) ? "macvlan" : "ipvlan", name, held[there]));
+			break;
+		case 7:
+			note(simple(name, "bridge"));
+			break;
+		}
+	}
+	_exit(0);
+}
+
+static int storms(int seconds)
+{
+	storm = shared(sizeof(*storm));
+	for (int task = 0; task < TASKS; task++)
+		if (!fork())
+			weather(task);
+	for (int n = 0; n < seconds * 10; n++) {
+		must(!waitpid(-1, NULL, WNOHANG), "a task has ended");
+		usleep(100000);
+	}
+	storm->stop = 1;
+	must(all_ended(), "storm");
+	printf("storm %ld made, %ld links, %ld moves, %ld refused\n", storm->made, storm->linked,
+	       storm->moved, storm->refused);
+	must(storm->made > 0 && storm->linked > 0, "nothing was made");
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 2 ? argv[1] : "";
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (!strcmp(what, "churn") && argc > 3)
+		return churn(atoi(argv[2]), atol(argv[3]));
+	if (!strcmp(what, "beside") && argc > 3)
+		return beside(atol(argv[2]), atol(argv[3]));
+	if (!strcmp(what, "storm"))
+		return storms(atoi(argv[2]));
+	printf("BROKEN usage\n");
+	return 2;
+}

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Network namespaces that come and go: none is left, whatever happens meanwhile.
+
+The order in which pernet operations are called, and what may wait for what, is
+tested by KUnit (net/core/net_namespace_test.c), with the other KUnit tests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from machine import Job, Ran
+
+Boot = Callable[[str, Job], Ran]
+
+# Waits until none is left, or for two minutes; the first one is not from the slab.
+SETTLED = """\
+for second in $(seq 120); do
+	echo 1 >/sys/kernel/slab/net_namespace/shrink
+	left=$(cut -d' ' -f1 /sys/kernel/slab/net_namespace/objects)
+	[ $left -gt 0 ] || break
+	sleep 1
+done
+echo left $left
+"""
+
+
+def done(ran: Ran) -> str:
+    """What the task printed; it has to have worked, and the kernel to be content."""
+    output = ran.output("1-netns")
+    assert ran.ended, ran.console[-3000:]
+    assert ran.status("1-netns") == 0, output[-3000:]
+    assert "BROKEN" not in output, output[-3000:]
+    return output
+
+
+TOUCHED = "kernfs|sysfs|proc_|sysctl|net_namespace|cleanup_net|netlink_nobody|netns"
+
+
+def test_all_are_destroyed_in_the_end(boot: Boot) -> None:
+    script = f"netns churn 8 60\n{SETTLED}"
+    ran = boot("partywall", Job({"1-netns": script}, ["netns"], memory=2048, timeout=300))
+    assert "left 0" in done(ran).splitlines()
+    assert ran.alarms() == []
+
+
+# What /proc/sys and /sys show of a namespace, in one order.
+TREES = """\
+cd /proc/sys && find . | sort
+cd /sys/class/net && find lo/ | sort
+ls -l /sys/class/net | sed 's/.* \\([^ ]* -> .*\\)/\\1/'
+cd /proc/net/ && find . | sort
+for name in net/ipv4/conf/lo/forwarding net/core/somaxconn user/max_net_namespaces kernel/shmmax
+do echo $name $(cat /proc/sys/$name); done
+[ -e /proc/sys/net/ipv4/conf/lo/none ] || echo none
+"""
+
+
+OURS = {
+    "./fs/neg-dentry-dir-max",
+    "./fs/neg-dentry-enforce",
+    "./fs/neg-dentry-pc",
+    "./fs/neg-dentry-state",
+}
+
+
+def test_trees_are_as_they_were(boot: Boot) -> None:
+    # In the first namespace, which may change what is in no other, and in a new one.
+    tasks = {"1-netns": f"{TREES}unshare -n -i sh /task-2-inner\n", "2-inner": TREES}
+    seen = {}
+    for kernel in ("stock", "partywall"):
+        ran = boot(kernel, Job(tasks))
+        seen[kernel] = done(ran).splitlines()
+    assert len(seen["stock"]) > 1000
+    assert [line for line in seen["partywall"] if line not in OURS] == seen["stock"]
+
+
+@pytest.mark.parametrize("variant", ["lean+net+debug", "lean+net+kcsan"])
+def test_a_storm_under_sanitizers(boot: Boot, variant: str) -> None:
+    script = f"netns storm 25\n{SETTLED}"
+    job = Job({"1-netns": script}, ["netns"], memory=4096, timeout=900)
+    ran = boot(f"partywall+{variant}", job)
+    output = done(ran)
+    (made,) = re.findall(r"storm (\d+) made", output)
+    assert int(made) > 5
+    assert ran.alarms(TOUCHED) == []
+    assert "left 0" in output.splitlines()
