@@ -34,7 +34,7 @@ BASE_FRAGMENT = "guest"
 # Modules that guests load, and what those need; all others are not built.
 _KEPT = frozenset(
     "BLK_DEV_RAM CRC16 CRYPTO_CRC32C CRYPTO_CRC32C_INTEL EXT4_FS FS_MBCACHE FW_CFG_SYSFS JBD2 "
-    "LIBCRC32C OVERLAY_FS".split()
+    "LIBCRC32C MACVLAN OVERLAY_FS".split()
 )
 
 # Where a local variable is at each instruction: nothing here asks for that, and
