@@ -4,10 +4,11 @@
     .venv/bin/python tests/kernel/churn.py [--kernel NAME]... [--only TABLE]
 
 The three: stock's with the one mutex that Linux had until 4.17, which is why
-this was reported first (``baseline/one-mutex.patch``), stock's, and ours. Two
+this was reported first (``baseline/one-mutex.patch``), stock's, and ours. Three
 tables: how long it takes to make so many one after the other in eight tasks,
-and how many that are dead and how much memory pile up meanwhile; and how long
-one takes to be made while 500 others are destroyed.
+and how many that are dead and how much memory pile up meanwhile; how long one
+takes to be made while 500 others are destroyed; and the same while a module that
+registers a notifier of network devices is loaded and unloaded in a loop.
 """
 
 from __future__ import annotations
@@ -52,9 +53,16 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
 }
 
 
+MODULE = """\
+(while [ ! -e /stop ]; do
+	rmmod macvlan && insmod /modules/*macvlan.ko && echo loaded
+done) &
+"""
+
+
 def ran(kernel: Kernel, script: str) -> str:
-    """What a script printed."""
-    job = Job({"run": script}, ["netns"], cpus=4, memory=3072, timeout=1500)
+    """What a script printed; it finds the module macvlan loaded."""
+    job = Job({"run": script}, ["netns"], modules=["macvlan"], cpus=4, memory=3072, timeout=1500)
     done = run(kernel, job)
     output = done.output("run")
     if not done.ended or "BROKEN" in output:
@@ -77,14 +85,21 @@ def churned(names: tuple[str, ...], each: int) -> Table:
     return table
 
 
-def beside(names: tuple[str, ...], dead: int, make: int) -> Table:
+def beside(names: tuple[str, ...], dead: int, make: int, module: bool) -> Table:
     """How long one takes to be made beside those that die, in milliseconds."""
     table = Table("kernel", "median", "99th", "at most", "all, s")
     table.title = f"ms to make one while {dead:,} are destroyed"
+    script = f"netns beside {dead} {make}\n"
+    if module:
+        table.title += " and a module comes and goes"
+        table.add_column("loaded")
+        script = f"{MODULE}{script}touch /stop\nwait\n"
     form = r"made in ([\d.]+) s, ([\d.]+) ms median, ([\d.]+) ms 99th, ([\d.]+) ms most"
     for name in names:
-        (found,) = re.findall(form, ran(KERNELS[name](), f"netns beside {dead} {make}\n"))
-        table.add_row(name, *found[1:], found[0])
+        output = ran(KERNELS[name](), script)
+        (found,) = re.findall(form, output)
+        loaded = [str(output.count("loaded"))] if module else []
+        table.add_row(name, *found[1:], found[0], *loaded)
     return table
 
 
@@ -93,7 +108,7 @@ def beside(names: tuple[str, ...], dead: int, make: int) -> Table:
 @click.option("--dead", default=500, show_default=True, help="Destroyed at once.")
 @click.option("--make", default=100, show_default=True, help="Made meanwhile.")
 @click.option("--kernel", "names", type=click.Choice(list(KERNELS)), multiple=True)
-@click.option("--only", type=click.Choice(["churn", "beside"]), help="One table.")
+@click.option("--only", type=click.Choice(["churn", "beside", "module"]), help="One table.")
 def main(each: int, dead: int, make: int, names: tuple[str, ...], only: str | None) -> None:
     """Print what it takes to make network namespaces that others give up."""
     console = Console()
@@ -101,7 +116,9 @@ def main(each: int, dead: int, make: int, names: tuple[str, ...], only: str | No
     if only in (None, "churn"):
         console.print(churned(names, each))
     if only in (None, "beside"):
-        console.print(beside(names, dead, make))
+        console.print(beside(names, dead, make, module=False))
+    if only in (None, "module"):
+        console.print(beside(names, dead, make, module=True))
 
 
 if __name__ == "__main__":

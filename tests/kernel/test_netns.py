@@ -87,3 +87,26 @@ def test_a_storm_under_sanitizers(boot: Boot, variant: str) -> None:
     assert int(made) > 5
     assert ran.alarms(TOUCHED) == []
     assert "left 0" in output.splitlines()
+
+
+# Also those that may wait for memory, and single pages; and no word of each.
+FAILING = """\
+mount -t debugfs debugfs /sys/kernel/debug
+for which in failslab fail_page_alloc; do
+	echo N >/sys/kernel/debug/$which/ignore-gfp-wait
+	echo 0 >/sys/kernel/debug/$which/verbose
+done
+echo 0 >/sys/kernel/debug/fail_page_alloc/min-order
+echo 1 >/sys/kernel/rcu_expedited
+"""
+
+
+def test_each_allocation_of_a_setup_may_fail(boot: Boot) -> None:
+    script = f"{FAILING}netns fail 4\n{SETTLED}netns churn 4 5\n"
+    job = Job({"1-netns": script}, ["netns"], memory=4096, timeout=900)
+    ran = boot("partywall+lean+net+debug", job)
+    output = done(ran)
+    ((allocations, needed),) = re.findall(r"fail (\d+) allocations, (\d+) of them", output)
+    assert int(allocations) >= int(needed) > 500
+    assert ran.alarms() == []
+    assert "left 0" in output.splitlines()

@@ -4,18 +4,14 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import ktap
 import pytest
+import selftests
 from machine import Job, Ran, missing
-
-from partywall.kernels import series, source
-from partywall.kernels.git import git
-from partywall.progress import Quiet
 
 Boot = Callable[[str, Job], Ran]
 
@@ -35,43 +31,11 @@ timers/nanosleep timers/posix_timers timers/threadtest
 OWN = ["filesystems/neg_dentry"]
 
 
-def _for_mm(folder: Path) -> list[str]:
-    """What tests of memory need besides: a file, and a header newer than the system's."""
-    header = folder / "include" / "uapi" / "linux" / "fs.h"
-    words = ["-D__user=", "-D_LINUX_FS_H", "-include", str(header)]
-    return [*words, str(folder / "tools" / "testing" / "selftests" / "mm" / "vm_util.c")]
-
-
 @pytest.fixture(scope="session")
-def selftests(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The programs, static, by the path they have in the kernel's folder of selftests."""
-    folder: Path = tmp_path_factory.mktemp("selftests")
-    archive = folder / "source.tar"
-    git(
-        source.get(Quiet()).repository,
-        *("archive", f"--output={archive}", "HEAD"),
-        *("tools/testing/selftests", "tools/include", "include/uapi"),
-    )
-    subprocess.run(["tar", "-xf", archive, "-C", folder], check=True)
-    tests = folder / "tools" / "testing" / "selftests"
-    for patch in series.read():
-        if any(file.startswith("tools/testing/selftests/") for file in patch.files):
-            git(folder, "apply", "--include=tools/testing/selftests/*", str(patch.path))
-    built: dict[str, bytes] = {}
-    for name in PROGRAMS + OWN:
-        out = folder / name.replace("/", "-")
-        subprocess.run(
-            [
-                *("gcc", "-O2", "-w", "-static", "-pthread", "-D_GNU_SOURCE="),
-                *("-I", tests, "-I", folder / "tools" / "include"),
-                *("-o", out, tests / f"{name}.c", "-lrt", "-lm"),
-                *(_for_mm(folder) if name.startswith("mm/") else []),
-            ],
-            check=True,
-            capture_output=True,
-        )
-        built[name] = out.read_bytes()
-    return built
+    tests = selftests.checkout(tmp_path_factory.mktemp("selftests"))
+    return {name: selftests.compiled(tests, name) for name in PROGRAMS + OWN}
 
 
 def outcome(ran: Ran, task: str) -> dict[str, str]:
@@ -80,8 +44,8 @@ def outcome(ran: Ran, task: str) -> dict[str, str]:
     return ktap.results(output) | {"exit status": str(ran.status(task))}
 
 
-def test_selftests_end_as_on_the_stock_kernel(boot: Boot, selftests: dict[str, bytes]) -> None:
-    files = {f"selftests/{name}": selftests[name] for name in PROGRAMS}
+def test_selftests_end_as_on_the_stock_kernel(boot: Boot, programs: dict[str, bytes]) -> None:
+    files = {f"selftests/{name}": programs[name] for name in PROGRAMS}
     names = {name: name.replace("/", "-") for name in PROGRAMS}
     # pidfd_test forks until a pid comes again: 32,768 times by default, minutes when emulated.
     few = "echo 4096 > /proc/sys/kernel/pid_max"
@@ -102,10 +66,10 @@ def test_selftests_end_as_on_the_stock_kernel(boot: Boot, selftests: dict[str, b
     print("\n".join(listed))
 
 
-def test_limits_of_names_that_are_not_there(boot: Boot, selftests: dict[str, bytes]) -> None:
+def test_limits_of_names_that_are_not_there(boot: Boot, programs: dict[str, bytes]) -> None:
     (name,) = OWN
     job = missing("cd /new && /selftest", memory=512)
-    job = replace(job, files={**job.files, "selftest": selftests[name]})
+    job = replace(job, files={**job.files, "selftest": programs[name]})
     ran = boot("partywall", job)
     found = ktap.results(ran.output("1-run"))
     assert len(found) >= 4

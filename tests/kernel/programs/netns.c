@@ -11,6 +11,9 @@
  *		tasks make namespaces and devices in them, move devices between them,
  *		and give them up; all that goes wrong goes wrong for a reason that is
  *		allowed
+ *	netns fail TASKS
+ *		makes one whose first allocation fails, one whose second fails, and so
+ *		on until none does; the tasks share the work
  *
  * Each says what it did in one line.
  */
@@ -219,6 +222,19 @@ static int stacked(const char *name, const char *kind, const char *lower, int fd
 	return ask(&one);
 }
 
+/* Packets that are in a backlog for a while: nobody takes them. */
+static void send_some(void)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(9),
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	must(sock >= 0, "socket");
+	for (int n = 0; n < 20; n++)
+		sendto(sock, "x", 1, MSG_DONTWAIT, (void *)&to, sizeof(to));
+	close(sock);
+}
+
 /* A socket that has something to say when its namespace goes. */
 static int listens(void)
 {
@@ -268,6 +284,7 @@ static void weather(int me)
 		int here = dice(HELD), there = dice(HELD);
 
 		must(!setns(held[here], CLONE_NEWNET), "setns");
+		send_some();
 		snprintf(name, sizeof(name), "d%d.%ld", me, n++ % 50);
 		snprintf(peer, sizeof(peer), "p%d.%ld", me, n % 50);
 		switch (dice(8)) {
@@ -331,6 +348,56 @@ static int storms(int seconds)
 	return 0;
 }
 
+struct failed {
+	atomic_long allocations, needed;
+};
+
+/* How many allocations from now on there are until the one that fails; 0: none does. */
+static long fail_nth(FILE *file, long n)
+{
+	char left[32] = "";
+
+	rewind(file);
+	must(fgets(left, sizeof(left), file) != NULL, "fail-nth");
+	rewind(file);
+	must(fprintf(file, "%ld", n) > 0 && !fflush(file), "fail-nth");
+	return atol(left);
+}
+
+static int fails(int tasks)
+{
+	struct failed *failed = shared(sizeof(*failed));
+
+	for (int task = 0; task < tasks; task++) {
+		FILE *file;
+
+		if (fork())
+			continue;
+		file = fopen("/proc/thread-self/fail-nth", "r+");
+		must(file != NULL, "fail-nth");
+		setvbuf(file, NULL, _IONBF, 0);
+		for (long n = task + 1;; n += tasks) {
+			int no, error;
+
+			fail_nth(file, n);
+			no = unshare(CLONE_NEWNET);
+			error = errno;
+			if (fail_nth(file, 0)) {
+				errno = error;
+				must(!no, "unshare, and nothing failed");
+				_exit(0);
+			}
+			failed->allocations++;
+			failed->needed += !!no;
+			errno = error;
+			must(!no || errno == ENOMEM || errno == ENOBUFS, "unshare");
+		}
+	}
+	must(all_ended(), "fail");
+	printf("fail %ld allocations, %ld of them needed\n", failed->allocations, failed->needed);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 2 ? argv[1] : "";
@@ -342,6 +409,8 @@ int main(int argc, char **argv)
 		return beside(atol(argv[2]), atol(argv[3]));
 	if (!strcmp(what, "storm"))
 		return storms(atoi(argv[2]));
+	if (!strcmp(what, "fail"))
+		return fails(atoi(argv[2]));
 	printf("BROKEN usage\n");
 	return 2;
 }
