@@ -104,13 +104,18 @@ class ObjectNamer:
             offsets = prog["__per_cpu_offset"]
             static_start = prog.symbol("__per_cpu_start").address
             size = prog["pcpu_unit_size"].value_()
+            base = prog["pcpu_base_addr"].value_()
+            # What is behind the first chunk in its units is given to everybody at boot.
+            first = prog["pcpu_first_chunk"]
+            end = first.base_addr.value_() + first.nr_pages.value_() * 4096
+            used = end - first.end_offset.value_() - base
             for cpu in cpus:
                 start = offsets[cpu].value_() + static_start
-                units.append(_Unit(start & ~(2**64), size, cpu, static_start, True))
-            base = prog["pcpu_base_addr"].value_()
+                units.append(_Unit(start & ~(2**64), used, cpu, static_start, True))
             offsets = [prog["pcpu_unit_offsets"][cpu].value_() for cpu in cpus]
             for start in _chunks(prog):
-                if start not in (0, base):
+                # Those of the first chunk are in the units above.
+                if start and not base <= start < base + size:
                     units += [
                         _Unit(start + offset, size, cpu, 0, False)
                         for cpu, offset in zip(cpus, offsets, strict=True)

@@ -164,3 +164,12 @@ def test_making_network_namespaces_waits_for_rcu(check: Check) -> None:
     worst = netns.locks[0]
     assert worst.instructions / netns.instructions.kernel > 0.1
     assert {"rtnl_mutex", "sysctl_lock"} <= {lock.object for lock in netns.locks[:4]}
+
+
+def test_what_is_not_per_cpu_memory_is_not_called_that(check: Check) -> None:
+    # The table of netlink's sockets lies behind the per-CPU memory of boot, in what is left
+    # of a CPU's unit and was given to the slab.
+    for wall in check().of("netns").walls:
+        if wall.object.kind == "percpu":
+            functions = {site.function for site in wall.code}
+            assert not functions & {"netlink_insert", "kobject_get"}, wall.object.address
