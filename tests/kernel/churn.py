@@ -24,7 +24,7 @@ from rich.table import Table
 
 from partywall import kernels
 from partywall.kernels import Kernel, Request, build, series
-from partywall.progress import Progress, Quiet
+from partywall.progress import Quiet
 
 TASKS = 8
 
@@ -40,14 +40,14 @@ done) &
 """
 
 
-def mutex(progress: Progress) -> Kernel:
+def mutex() -> Kernel:
     """Stock's kernel with the mutex."""
     patch = series.Patch("baseline", MUTEX, MUTEX.read_text())
-    return build.from_series("mutex", [patch], build.Variant(), progress)
+    return build.from_series("mutex", [patch], build.Variant(), Quiet())
 
 
 KERNELS: dict[str, Callable[[], Kernel]] = {
-    "mutex": lambda: mutex(Quiet()),
+    "mutex": mutex,
     "stock": lambda: kernels.resolve(Request("stock"), Quiet()),
     "partywall": lambda: kernels.resolve(Request("partywall"), Quiet()),
 }

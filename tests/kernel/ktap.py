@@ -12,11 +12,17 @@ _LINE = re.compile(
 )
 
 
-def results(text: str) -> dict[str, str]:
-    """``pass``, ``fail`` or ``skip`` by the name of each result line, in order.
+def add(found: dict[str, str], name: str, state: str) -> None:
+    """Adds a result; a name that comes again gets its number behind it, so none is lost."""
+    key, again = name, 1
+    while key in found:
+        again += 1
+        key = f"{name} ({again})"
+    found[key] = state
 
-    A name that comes again gets its number behind it, so none is lost.
-    """
+
+def results(text: str) -> dict[str, str]:
+    """``pass``, ``fail`` or ``skip`` by the name of each result line, in order."""
     found: dict[str, str] = {}
     for line in text.splitlines():
         match = _LINE.match(line)
@@ -26,9 +32,5 @@ def results(text: str) -> dict[str, str]:
         state = "fail" if match["not"] else "pass"
         if match["directive"]:
             state = "skip"
-        key, again = name, 1
-        while key in found:
-            again += 1
-            key = f"{name} ({again})"
-        found[key] = state
+        add(found, name, state)
     return found

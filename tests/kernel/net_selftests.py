@@ -30,22 +30,19 @@ from partywall.progress import Quiet
 
 KERNELS = ("stock+lean+net", "partywall+lean+net")
 
-PROGRAMS = """\
-bind_bhash bind_timewait bind_wildcard cmsg_sender fin_ack_lat ip_defrag ip_local_port_range
-ipv6_flowlabel ipv6_flowlabel_mgr msg_zerocopy nettest netlink-dumps psock_fanout psock_snd
-psock_tpacket reuseaddr_conflict reuseaddr_ports_exhausted reuseport_addr_any reuseport_bpf
-reuseport_bpf_cpu reuseport_dualstack sk_bind_sendto_listen sk_connect_zero_addr sk_so_peek_off
-so_incoming_cpu so_netns_cookie so_txtime socket stress_reuseport_listen tap
-tcp_fastopen_backup_key tun txring_overwrite udpgso af_unix/diag_uid af_unix/msg_oob
-af_unix/scm_rights af_unix/unix_connect
-""".split()
-
-# Programs that are tests themselves; the others are what scripts call.
+# Programs that are tests themselves.
 ALONE = """\
 bind_timewait bind_wildcard netlink-dumps psock_fanout psock_tpacket reuseaddr_conflict
 reuseport_bpf reuseport_bpf_cpu reuseport_dualstack sk_bind_sendto_listen sk_connect_zero_addr
-sk_so_peek_off so_netns_cookie socket tap tun txring_overwrite af_unix/diag_uid
-af_unix/msg_oob af_unix/scm_rights af_unix/unix_connect
+sk_so_peek_off so_netns_cookie socket tap tun txring_overwrite af_unix/diag_uid af_unix/msg_oob
+af_unix/scm_rights af_unix/unix_connect
+""".split()
+
+# Programs that scripts call.
+CALLED = """\
+bind_bhash cmsg_sender fin_ack_lat ip_defrag ip_local_port_range ipv6_flowlabel ipv6_flowlabel_mgr
+msg_zerocopy nettest psock_snd reuseaddr_ports_exhausted reuseport_addr_any so_incoming_cpu
+so_txtime stress_reuseport_listen tcp_fastopen_backup_key udpgso
 """.split()
 
 SCRIPTS = """\
@@ -86,11 +83,7 @@ def outcome(ran: Ran, task: str) -> dict[str, str]:
             continue
         # What is drawn by lot: names of namespaces, times, addresses.
         name = re.sub(r"-\w{6}\b|\d+\.\d+|\b\d{3,}\b", "N", match["name"].strip())
-        key, again = name, 1
-        while key in found:
-            again += 1
-            key = f"{name} ({again})"
-        found[key] = _STATES[match["state"].lower()]
+        ktap.add(found, name, _STATES[match["state"].lower()])
     return found | {"exit status": str(ran.status(task))}
 
 
@@ -119,7 +112,7 @@ def files(folder: Path) -> dict[str, bytes]:
     held = tools()
     for path in [*(tests / "net").glob("*.sh"), *(tests / "kselftest").glob("*.sh")]:
         held[f"selftests/{path.relative_to(tests)}"] = path.read_bytes()
-    for name in PROGRAMS:
+    for name in ALONE + CALLED:
         held[f"selftests/net/{name}"] = selftests.compiled(tests, f"net/{name}")
     return held
 
