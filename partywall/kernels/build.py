@@ -23,7 +23,7 @@ from pathlib import Path
 from partywall import cache
 from partywall.errors import EnvironmentProblem, UsageProblem
 from partywall.kernels import apt, series, source
-from partywall.kernels.git import git
+from partywall.kernels.git import GitProblem, git
 from partywall.kernels.kernel import Kernel
 from partywall.kernels.sources import debian
 from partywall.progress import Progress
@@ -285,15 +285,26 @@ def _key(config: str, *inputs: str) -> str:
     return total.hexdigest()
 
 
+def _cleaned(tree: Path) -> bool:
+    """Brings a tree to the base; not one that git was killed in, which holds its locks."""
+    if (tree / ".git" / "rebase-apply").exists():
+        return False
+    try:
+        git(tree, "reset", "--quiet", "--hard")
+        git(tree, "checkout", "--quiet", "--force", "--detach", series.BASE)
+        git(tree, "clean", "-fdxq")
+    except GitProblem:
+        return False
+    return True
+
+
 def checkout(origin: source.Source, patches: list[series.Patch], folder: Path) -> Path:
     """The working tree at the base, clean, with ``patches`` applied."""
     tree = folder / "linux"
-    if not source.usable(tree, origin):
+    if not (source.usable(tree, origin) and _cleaned(tree)):
         shutil.rmtree(tree, ignore_errors=True)
         source.clone(origin, tree)
-    git(tree, "reset", "--quiet", "--hard")
-    git(tree, "checkout", "--quiet", "--force", "--detach", series.BASE)
-    git(tree, "clean", "-fdxq")
+        git(tree, "checkout", "--quiet", "--detach", series.BASE)
     for patch in patches:
         series.apply(tree, patch)
     return tree

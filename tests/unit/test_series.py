@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from partywall.errors import UsageProblem
-from partywall.kernels import series
+from partywall.kernels import build, series, source
 from partywall.kernels.git import GitProblem, git
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 41))
@@ -223,3 +223,20 @@ def test_the_users_git_configuration_does_not_matter_for_our_trees(
     (tmp_path / ".gitconfig").write_text("[core]\n\tautocrlf = true\n[commit]\n\tgpgsign = true\n")
     change(tree, 7, "still works")
     assert git(tree, "log", "-1", "--format=%an").strip() == "Partywall"
+
+
+@pytest.mark.parametrize("left", ["index.lock", "HEAD.lock", "rebase-apply/patch"])
+def test_a_tree_that_git_was_killed_in_is_made_anew(
+    tree: Path, folder: Path, tmp_path: Path, left: str
+) -> None:
+    change(tree, 3, "first: one", "alpha")
+    wanted = git(tree, "rev-parse", "HEAD^{tree}")
+    series.refresh(tree, folder)
+    git(tree, "reset", "--quiet", "--hard", series.BASE)
+    origin = source.Source(tree, "1", "key")
+    working = build.checkout(origin, [], tmp_path)
+    place = working / ".git" / left
+    place.parent.mkdir(exist_ok=True)
+    place.touch()
+    assert build.checkout(origin, series.read(folder), tmp_path) == working
+    assert git(working, "rev-parse", "HEAD^{tree}") == wanted
