@@ -88,9 +88,10 @@ def test_no_operation_of_an_overlay_meets_others_in_a_credential(compared: Compa
     assert sum(before > 1 for before, _ in credentials.values()) >= 25, credentials
 
 
-# What the journal and the page cache do beside the others differs from run to run.
+# What the journal and the page cache do beside the others differs from run to run,
+# and so does how long one of four waits for the counters that statfs() sums up.
 STEADY = frozenset(
-    f"overlay/{name}" for name in "access getxattr listxattr read readlink statfs write".split()
+    f"overlay/{name}" for name in "access getxattr listxattr read readlink write".split()
 )
 
 
