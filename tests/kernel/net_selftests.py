@@ -3,8 +3,8 @@
 
     .venv/bin/python tests/kernel/net_selftests.py [--only NAME]...
 
-Those that run on one machine without special hardware and with bash, iproute2,
-ping and ethtool. Prints how many of each passed, failed and were skipped on
+Those that run on one machine without special hardware and with bash, dash,
+iproute2, ping and ethtool. Prints how many of each passed, failed and were skipped on
 both, and every result that differs; exits with 1 if one does. A test that lacks
 a tool or a driver fails or is skipped on both alike.
 """
@@ -34,8 +34,8 @@ KERNELS = ("stock+lean+net", "partywall+lean+net")
 ALONE = """\
 bind_timewait bind_wildcard netlink-dumps psock_fanout psock_tpacket reuseaddr_conflict
 reuseport_bpf reuseport_bpf_cpu reuseport_dualstack sk_bind_sendto_listen sk_connect_zero_addr
-sk_so_peek_off so_netns_cookie socket tap tun txring_overwrite af_unix/diag_uid af_unix/msg_oob
-af_unix/scm_rights af_unix/unix_connect
+sk_so_peek_off so_netns_cookie socket tap tun txring_overwrite af_unix/msg_oob af_unix/scm_rights
+af_unix/unix_connect
 """.split()
 
 # Programs that scripts call.
@@ -46,22 +46,27 @@ so_txtime stress_reuseport_listen tcp_fastopen_backup_key udpgso
 """.split()
 
 SCRIPTS = """\
-altnames arp_ndisc_evict_nocarrier bind_bhash cmsg_ipv6 cmsg_so_mark fdb_flush fib-onlink-tests
-fib_rule_tests fib_tests fin_ack_lat icmp icmp_redirect ip_defrag ip_local_port_range ipv6_flowlabel
-l2tp msg_zerocopy ndisc_unsolicited_na_test netdevice netns-name netns-sysctl psock_snd
-reuseaddr_ports_exhausted reuseport_addr_any rps_default_mask rtnetlink stress_reuseport_listen
-tcp_fastopen_backup_key test_vxlan_fdb_changelink test_vxlan_under_vrf test_vxlan_vnifiltering
-udpgso unicast_extensions vrf_route_leaking vrf_strict_mode_test
+arp_ndisc_evict_nocarrier bind_bhash cmsg_so_mark fdb_flush fib-onlink-tests fib_rule_tests
+fib_tests fin_ack_lat icmp_redirect ip_defrag ip_local_port_range ipv6_flowlabel l2tp msg_zerocopy
+netdevice netns-name netns-sysctl psock_snd reuseaddr_ports_exhausted reuseport_addr_any
+rps_default_mask rtnetlink stress_reuseport_listen tcp_fastopen_backup_key
+test_vxlan_fdb_changelink test_vxlan_under_vrf test_vxlan_vnifiltering udpgso unicast_extensions
+vrf_route_leaking vrf_strict_mode_test
 """.split()
 
+# Scripts want these, where busybox would take its own.
 TOOLS = {
     "bash": "/bin/bash",
+    "dash": "/bin/sh",
     "ip": "/sbin/ip",
     "tc": "/sbin/tc",
     "bridge": "/sbin/bridge",
     "ping": "/bin/ping",
     "ethtool": "/sbin/ethtool",
 }
+
+# What iproute2 looks names of protocols up in.
+PROTOCOLS = b"icmp 1 ICMP\ntcp 6 TCP\nudp 17 UDP\nipv6-icmp 58 IPv6-ICMP\n"
 
 SECONDS = 240
 
@@ -109,8 +114,8 @@ def tasks(chosen: tuple[str, ...]) -> dict[str, str]:
 def files(folder: Path) -> dict[str, bytes]:
     """What the guest holds besides."""
     tests = selftests.checkout(folder)
-    held = tools()
-    for path in [*(tests / "net").glob("*.sh"), *(tests / "kselftest").glob("*.sh")]:
+    held = tools() | {"etc/protocols": PROTOCOLS}
+    for path in [*tests.glob("net/*.sh"), *tests.glob("kselftest/*.sh")]:
         held[f"selftests/{path.relative_to(tests)}"] = path.read_bytes()
     for name in ALONE + CALLED:
         held[f"selftests/net/{name}"] = selftests.compiled(tests, f"net/{name}")
