@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
@@ -137,12 +138,13 @@ def main(chosen: tuple[str, ...], verbose: bool) -> None:
             held = files(Path(folder))
         except subprocess.CalledProcessError as error:
             sys.exit(f"compiling failed: {error.stderr.decode(errors='replace')[:200]}")
-    ran = []
-    for name in KERNELS:
-        job = Job(wanted, files=held, memory=4096, timeout=SECONDS * len(wanted))
-        ran.append(run(kernels.resolve(Request(name), Quiet()), job))
-        if not ran[-1].ended:
-            sys.exit(f"{name} did not come to its end: {ran[-1].console[-500:]}")
+    job = Job(wanted, files=held, memory=4096, timeout=SECONDS * len(wanted))
+    built = [kernels.resolve(Request(name), Quiet()) for name in KERNELS]
+    with ThreadPoolExecutor() as pool:
+        ran = list(pool.map(lambda kernel: run(kernel, job), built))
+    for name, each in zip(KERNELS, ran, strict=True):
+        if not each.ended:
+            sys.exit(f"{name} did not come to its end: {each.console[-500:]}")
     table = Table("selftest", "stock: pass, fail, skip", "ours", "exit status", "differ")
     differ = 0
     for task in wanted:
