@@ -25,7 +25,7 @@ from machine import Job, Ran, run
 from rich.console import Console
 from rich.table import Table
 
-from partywall import image, kernels
+from partywall import guest, image, kernels
 from partywall.kernels import Request
 from partywall.progress import Quiet
 
@@ -141,7 +141,11 @@ def main(chosen: tuple[str, ...], verbose: bool) -> None:
     job = Job(wanted, files=held, memory=4096, timeout=SECONDS * len(wanted))
     built = [kernels.resolve(Request(name), Quiet()) for name in KERNELS]
     with ThreadPoolExecutor() as pool:
-        ran = list(pool.map(lambda kernel: run(kernel, job), built))
+        try:
+            ran = list(pool.map(lambda kernel: run(kernel, job), built))
+        except BaseException:
+            guest.close_all()
+            raise
     for name, each in zip(KERNELS, ran, strict=True):
         if not each.ended:
             sys.exit(f"{name} did not come to its end: {each.console[-500:]}")
