@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -171,7 +172,7 @@ class Make:
         self.tree, self.log, self.output = tree, log, output
         self._words = ["make", f"-j{len(os.sched_getaffinity(0)) + 1}"]
         self._words += [
-            f"CC={CC} gcc" if shutil.which("ccache") else "CC=gcc",
+            f"CC={shlex.quote(str(CC))} gcc" if shutil.which("ccache") else "CC=gcc",
             "DEPMOD=true",
             _FLAGS,
         ]

@@ -37,10 +37,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
                 timeout=3600,
             )
             assert done.returncode == 0, done.stderr
-            second = max(folder.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
             known[arguments] = (
                 Comparison.model_validate_json(done.stdout),
-                results.load(second),
+                results.load(results.newest(folder)),
             )
         return known[arguments]
 

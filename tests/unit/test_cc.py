@@ -29,6 +29,20 @@ def hits(env: dict[str, str]) -> int:
     return int(counts["direct_cache_hit"])
 
 
+def test_it_is_found_in_a_folder_with_a_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "my clone"
+    folder.mkdir()
+    monkeypatch.setattr(build, "CC", shutil.copy(build.CC, folder))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "Makefile").write_text("bzImage:\n\t$(CC) --version\n")
+    log = tmp_path / "log"
+    log.write_bytes(b"")
+    build.Make(tmp_path, log)("bzImage")
+    assert "Free Software Foundation" in log.read_text()
+
+
 @pytest.mark.parametrize("name", SOURCES)
 def test_what_is_taken_in_is_what_is_there(tmp_path: Path, name: str) -> None:
     env = build.environment() | {"CCACHE_DIR": str(tmp_path / "ccache")}
