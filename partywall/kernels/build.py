@@ -31,6 +31,8 @@ from partywall.progress import Progress
 FRAGMENTS = Path(__file__).resolve().parent / "config"
 BASE_FRAGMENT = "guest"
 
+CC = Path(__file__).resolve().parent / "cc"
+
 # Modules that guests load, and what those need; all others are not built.
 _KEPT = frozenset(
     "BLK_DEV_RAM CRC16 CRYPTO_CRC32C CRYPTO_CRC32C_INTEL EXT4_FS FS_MBCACHE FW_CFG_SYSFS JBD2 "
@@ -147,7 +149,8 @@ def _compiler() -> str:
     return done.stdout.splitlines()[0]
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """What a build's processes get: builds of the same inputs come out the same."""
     # What a calling make wants of its children is not meant for this one.
     inherited = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS")}
     # By the headers that gcc names, not by preprocessing beforehand: that made a first
@@ -168,7 +171,7 @@ class Make:
         self.tree, self.log, self.output = tree, log, output
         self._words = ["make", f"-j{len(os.sched_getaffinity(0)) + 1}"]
         self._words += [
-            "CC=ccache gcc" if shutil.which("ccache") else "CC=gcc",
+            f"CC={CC} gcc" if shutil.which("ccache") else "CC=gcc",
             "DEPMOD=true",
             _FLAGS,
         ]
@@ -181,7 +184,7 @@ class Make:
             process = subprocess.Popen(
                 [*self._words, *arguments],
                 cwd=self.tree,
-                env=_environment(),
+                env=environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
