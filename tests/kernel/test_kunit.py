@@ -36,6 +36,7 @@ CASES = [
     "test_batches_beside_each_other",
     "test_made_while_a_writer_waits",
     "test_device_that_stays",
+    "test_own_device_that_stays",
     "test_all_at_once",
     "sysctl_test_register_sysctl_duplicate",
     "test_each_once",
