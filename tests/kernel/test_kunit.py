@@ -35,12 +35,18 @@ CASES = [
     "test_setup_that_fails",
     "test_batches_beside_each_other",
     "test_made_while_a_writer_waits",
+    "test_device_that_stays",
+    "test_own_device_that_stays",
     "test_all_at_once",
     "sysctl_test_register_sysctl_duplicate",
+    "test_each_once",
+    "test_around_again",
+    "test_the_last_one",
+    "test_many_at_once",
 ]
 
 
-TOUCHED = r"ucounts?|charge|stock|exact|sigqueue|slot|list_lru|negative_|kernfs|net_namespace"
+TOUCHED = r"ucounts?|charge|stock|exact|sigqueue|slot|list_lru|negative_|kernfs|net_namespace|inum"
 
 
 @pytest.mark.parametrize("variant", ["lean+net+debug", "lean+net+kcsan"])

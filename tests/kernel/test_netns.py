@@ -77,6 +77,33 @@ def test_trees_are_as_they_were(boot: Boot) -> None:
     assert [line for line in seen["partywall"] if line not in OURS] == seen["stock"]
 
 
+# What is reserved before anything is, what is written in parts and all anew, and
+# which port of four is given out when three are.
+PORTS = """\
+cd /proc/sys/net/ipv4
+echo "first:$(cat ip_local_reserved_ports):"
+echo 40000,50000-50003,65535 >ip_local_reserved_ports
+cat ip_local_reserved_ports
+echo >ip_local_reserved_ports
+echo "none:$(cat ip_local_reserved_ports):"
+echo 40000-39999 2>&1 >ip_local_reserved_ports || echo refused
+echo 40000 40003 >ip_local_port_range
+echo 40000,40002-40003 >ip_local_reserved_ports
+nc -l -p 0 >/dev/null &
+usleep 300000
+sed -n 's/^ *0: [0-9A-F]*:\\([0-9A-F]*\\) .*/port \\1/p' /proc/net/tcp6
+kill $!
+"""
+
+
+def test_ports_are_reserved(boot: Boot) -> None:
+    tasks = {"1-netns": f"{PORTS}unshare -n sh /task-2-inner\n", "2-inner": PORTS}
+    stock, ours = (done(boot(kernel, Job(tasks))).splitlines() for kernel in ("stock", "partywall"))
+    assert ours == stock
+    assert ours.count("first::") == ours.count("none::") == ours.count("port 9C41") == 2
+    assert ours.count("40000,50000-50003,65535") == 2
+
+
 @pytest.mark.parametrize("variant", ["lean+net+debug", "lean+net+kcsan"])
 def test_a_storm_under_sanitizers(boot: Boot, variant: str) -> None:
     script = f"netns storm 25\n{SETTLED}"
