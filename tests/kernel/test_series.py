@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the kernel's own tools say of the patches."""
+
+from __future__ import annotations
+
+from partywall import prove
+from partywall.kernels import series, source
+from partywall.progress import Quiet
+
+
+def test_checkpatch_has_nothing_to_say() -> None:
+    tree = source.get(Quiet()).repository
+    found = {patch.name: prove.complaints(tree, patch.path) for patch in series.read()}
+    assert {name: said for name, said in found.items() if said} == {}
