@@ -15,6 +15,7 @@ from typing import Any
 
 from partywall import image, qemu
 from partywall.cpio import Archive
+from partywall.errors import EnvironmentProblem
 from partywall.guest import Accel, Guest, Settings
 from partywall.image import Topology
 from partywall.kernels import Kernel, module_closure
@@ -46,6 +47,9 @@ mount -t tmpfs tmp /tmp
 mount -t tmpfs shm /dev/shm
 mount -t mqueue mq /dev/mqueue 2>/dev/null
 mount -t cgroup2 cgroup /sys/fs/cgroup 2>/dev/null
+# The note of GNU's with number 3 and 20 bytes.
+echo "KERNEL $(hexdump -ve '1/1 "%02x"' /sys/kernel/notes |
+	sed 's/.*1400000003000000474e5500\\(.\\{40\\}\\).*/\\1/')"
 for module in /modules/*.ko; do [ ! -e "$module" ] || insmod "$module"; done
 hostname guest
 ip link set lo up
@@ -114,6 +118,11 @@ class Ran:
             return False
         before, marked, _ = found[1].partition("<")
         return bool(marked) and not before.rstrip().endswith("cc")
+
+    def build_id(self) -> str | None:
+        """Build ID of the kernel that ran, hex; None if it did not come to that."""
+        found = re.search(r"^KERNEL ([0-9a-f]{40})$", self.console, re.MULTILINE)
+        return found[1] if found else None
 
     @property
     def ended(self) -> bool:
@@ -206,6 +215,7 @@ def run(kernel: Kernel, job: Job) -> Ran:
     """Boots the kernel, runs the tasks, and returns what was printed.
 
     A guest that was brought down by a fault of its emulator is started again.
+    EnvironmentProblem if the image is of another kernel than its vmlinux.
     """
     machine = qemu.find()
     fast: Accel = "kvm" if qemu.kvm_works(machine.program) else "threads"
@@ -227,4 +237,9 @@ def run(kernel: Kernel, job: Job) -> Ran:
         if not ran.stale_code():
             break
         print("an emulator's fault, so once more:", *ran.alarms()[:3], sep="\n")
+    if ran.build_id() not in (None, kernel.build_id):
+        raise EnvironmentProblem(
+            f"{kernel.image} is not of the same build as its vmlinux",
+            f"remove {kernel.image.parent}: it is built again",
+        )
     return ran

@@ -3,8 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
-from machine import Ran
+from machine import Job, Ran, run
+
+from partywall.errors import EnvironmentProblem
+from partywall.kernels import Kernel
 
 OOPS = """\
 [  129.745539] Oops: int3: 0000 [#1] PREEMPT SMP NOPTI
@@ -28,3 +34,13 @@ def test_a_breakpoint_that_is_not_in_memory_is_the_emulators_fault(
     console: str, stale: bool
 ) -> None:
     assert Ran(console).stale_code() is stale
+
+
+def test_a_kernel_that_is_not_the_one_of_its_name_is_not_tested(
+    kernel: Callable[[str], Kernel],
+) -> None:
+    stock, ours = kernel("stock"), kernel("partywall")
+    assert run(stock, Job({"1-nothing": "true"})).build_id() == stock.build_id
+    stale = replace(ours, image=stock.image)
+    with pytest.raises(EnvironmentProblem, match="not of the same build"):
+        run(stale, Job({"1-nothing": "true"}))
