@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is made of a guest's console."""
+"""What is made of a guest's console, and that the guest ran the kernel that is meant."""
 
 from __future__ import annotations
 
