@@ -104,6 +104,19 @@ def test_ports_are_reserved(boot: Boot) -> None:
     assert ours.count("40000,50000-50003,65535") == 2
 
 
+# Those of the kernel too, in the first namespace and in one that has fewer.
+SOCKETS = "sockets 400\nunshare -n sockets 400\n"
+
+
+def test_sockets_of_netlink_are_listed(boot: Boot) -> None:
+    job = Job({"1-netns": SOCKETS}, ["sockets"])
+    stock, ours = (done(boot(kernel, job)).splitlines() for kernel in ("stock", "partywall"))
+    assert ours == stock
+    first, listed, other, listed_there = ours
+    assert listed == listed_there == "listed 400 by proc"
+    assert set(first.split()) > set(other.split()) > {"0", "16"}
+
+
 @pytest.mark.parametrize("variant", ["lean+net+debug", "lean+net+kcsan"])
 def test_a_storm_under_sanitizers(boot: Boot, variant: str) -> None:
     script = f"netns storm 25\n{SETTLED}"

@@ -176,7 +176,15 @@ def test_namespaces_wait_for_no_lock_of_all_of_proc(compared: Compared) -> None:
         assert held[name].after == 0
 
 
-def test_namespaces_meet_a_quarter_as_often(compared: Compared) -> None:
+def test_namespaces_keep_netlink_s_kernel_sockets_to_themselves(compared: Compared) -> None:
     (change,) = compared(*NETNS).workloads
-    assert change.wall_transfers.after < change.wall_transfers.before / 4
+    before, after = moved(change, "netlink_table")
+    assert before > 20
+    assert after == 0
+
+
+def test_namespaces_meet_an_eighth_as_often(compared: Compared) -> None:
+    # How many die at a time is chance: 350 to 400 of 4,100 were seen.
+    (change,) = compared(*NETNS).workloads
+    assert change.wall_transfers.after < change.wall_transfers.before / 8
     assert change.instructions.after < change.instructions.before

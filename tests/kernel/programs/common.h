@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static void must(int ok, const char *what)
+static inline void must(int ok, const char *what)
 {
 	if (!ok) {
 		printf("BROKEN %s: %s\n", what, strerror(errno));
@@ -20,7 +20,7 @@ static void must(int ok, const char *what)
 	}
 }
 
-static void *shared(size_t size)
+static inline void *shared(size_t size)
 {
 	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
@@ -28,7 +28,7 @@ static void *shared(size_t size)
 	return at;
 }
 
-static double now(void)
+static inline double now(void)
 {
 	struct timespec at;
 
@@ -37,7 +37,7 @@ static double now(void)
 }
 
 /* Waits for all, and says whether all went well. */
-static int all_ended(void)
+static inline int all_ended(void)
 {
 	int status, bad = 0;
 
