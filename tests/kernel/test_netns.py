@@ -117,6 +117,14 @@ def test_sockets_of_netlink_are_listed(boot: Boot) -> None:
     assert set(first.split()) > set(other.split()) > {"0", "16"}
 
 
+def test_no_socket_of_netlink_is_left_out_by_diag(boot: Boot) -> None:
+    # Stock leaves out one for each part of a long list but the last.
+    job = Job({"1-netns": SOCKETS}, ["sockets"], timeout=900)
+    ran = boot("partywall+lean+net+debug", job)
+    assert done(ran).count("listed 400 by proc and diag") == 2
+    assert ran.alarms() == []
+
+
 @pytest.mark.parametrize("variant", ["lean+net+debug", "lean+net+kcsan"])
 def test_a_storm_under_sanitizers(boot: Boot, variant: str) -> None:
     script = f"netns storm 25\n{SETTLED}"
