@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from partywall import guest, image, qemu, workloads
@@ -25,6 +25,9 @@ _SHAPE = Topology(2, 1)
 
 # Debug information and drivers are half of a build, and say nothing of a patch.
 _VARIANT = build.Variant(("lean",))
+
+# What the series touches is compiled with all of the net that any of it is for.
+_COMPILED = build.Variant(("lean", "net"))
 
 
 def complaints(tree: Path, patch: Path) -> list[str]:
@@ -67,6 +70,30 @@ def c_files(patch: series.Patch) -> list[str]:
     return [path for path in made if not path.startswith("tools/")]
 
 
+def objects(tree: Path, paths: Iterable[str]) -> list[str]:
+    """Objects of the C files of a tree among ``paths``, but of those that others include."""
+    found = []
+    for path in map(Path, paths):
+        folder = tree / path.parent
+        if not (tree / path).is_file():
+            continue
+        taken_in = f'#include "{path.name}"'
+        if not any(taken_in in other.read_text("latin-1") for other in folder.glob("*.c")):
+            found.append(str(path.with_suffix(".o")))
+    return found
+
+
+def compiles(make: build.Make, wanted: list[str], progress: Progress, title: str) -> None:
+    """EnvironmentProblem if objects of a tree can't be compiled without a warning."""
+    before = make.log.stat().st_size
+    with progress.step(f"compiling {title}", 20):
+        make(build.Steps.VERSION, *wanted)
+    said = make.log.read_bytes()[before:].decode(errors="replace")
+    warned = re.search(r"^\S+?:\d+:\d+: warning: .*$", said, re.MULTILINE)
+    if warned:
+        raise EnvironmentProblem(warned[0], "the compiler says so")
+
+
 def boots(kernel: Kernel, progress: Progress) -> None:
     """EnvironmentProblem if containers can't be started on the kernel."""
     (workload,) = workloads.select(["signal"])
@@ -85,24 +112,33 @@ def boots(kernel: Kernel, progress: Progress) -> None:
         machine.wait_for("ready")
 
 
+def _patches(first: int) -> list[series.Patch]:
+    patches = series.read()
+    if not 1 <= first <= len(patches):
+        raise UsageProblem(f"the series has no patch {first}", f"it has 1 to {len(patches)}")
+    return patches
+
+
+def _checked(tree: Path, patch: series.Patch) -> None:
+    against = complaints(tree, patch.path)
+    if against:
+        raise EnvironmentProblem(f"{patch.name}: {against[0]}", "checkpatch says so")
+
+
 def prove(progress: Progress, first: int = 1) -> Iterator[str]:
     """Names of the patches from number ``first`` on, each after it was proven.
 
     PartywallError for the first that is not: it does not build or boot, checkpatch
     has something to say, or sparse says what it did not say before.
     """
-    patches = series.read()
-    if not 1 <= first <= len(patches):
-        raise UsageProblem(f"the series has no patch {first}", f"it has 1 to {len(patches)}")
+    patches = _patches(first)
     with build.steps(patches[: first - 1], _VARIANT, progress) as step:
         tree = step.make.tree
         for number, patch in enumerate(patches[first - 1 :], start=first):
             old = [path for path in c_files(patch) if (tree / path).is_file()]
             before = sparse(step.make, old)
             step.apply(patch)
-            against = complaints(tree, patch.path)
-            if against:
-                raise EnvironmentProblem(f"{patch.name}: {against[0]}", "checkpatch says so")
+            _checked(tree, patch)
             kernel = step.kernel(f"{number} of {len(patches)}, {patch.name}")
             # A file that another includes, as tests are, is no object of its own.
             built = [path for path in c_files(patch) if (tree / path).with_suffix(".o").is_file()]
@@ -110,4 +146,21 @@ def prove(progress: Progress, first: int = 1) -> Iterator[str]:
             if new:
                 raise EnvironmentProblem(f"{patch.name}: {min(new)}", "sparse says so")
             boots(kernel, progress)
+            yield patch.name
+
+
+def prove_compiled(progress: Progress, first: int = 1) -> Iterator[str]:
+    """As `prove`, but that C files which any patch changes compile is all that is asked.
+
+    PartywallError for the first patch after which one does not, or with a warning, and
+    if checkpatch has something to say of it.
+    """
+    patches = _patches(first)
+    touched = sorted({path for patch in patches for path in c_files(patch)})
+    with build.steps(patches[: first - 1], _COMPILED, progress) as step:
+        for number, patch in enumerate(patches[first - 1 :], start=first):
+            step.apply(patch)
+            _checked(step.make.tree, patch)
+            title = f"{number} of {len(patches)}, {patch.name}"
+            compiles(step.make, objects(step.make.tree, touched), progress, title)
             yield patch.name

@@ -81,12 +81,20 @@ def series_refresh(tree: Path) -> int:
 
 @series_group.command("prove")
 @click.option("--from", "first", default=1, show_default=True, help="Number of the first patch.")
-def series_prove(first: int) -> int:
+@click.option(
+    "--compile-only", is_flag=True, help="Compile what the series changes, and boot nothing."
+)
+def series_prove(first: int, compile_only: bool) -> int:
     """Build and boot the kernel after each patch; run checkpatch and sparse on it.
 
-    A patch that changes a header takes as long as a whole build.
+    A patch that changes a header takes as long as a whole build. To compile only the
+    C files that some patch changes, after each patch, takes a tenth.
     """
     with progress_on_terminal() as progress:
+        if compile_only:
+            for name in prove.prove_compiled(progress, first):
+                click.echo(f"{name}: compiles, checkpatch has nothing to say")
+            return 0
         for name in prove.prove(progress, first):
             click.echo(f"{name}: builds, boots, checkpatch and sparse have nothing new to say")
     return 0

@@ -343,7 +343,7 @@ def from_series(
 class Steps:
     """A tree in which patches are applied and built one after the other."""
 
-    _VERSION = "LOCALVERSION=-step"
+    VERSION = "LOCALVERSION=-step"
 
     def __init__(self, tree: Path, place: Path, variant: Variant, progress: Progress) -> None:
         self.make = Make(tree, place / "log")
@@ -352,8 +352,8 @@ class Steps:
         self._over = fragments(variant)
         self._config = configuration(debian_config(progress), self._over)
         with progress.step("configuring", 60):
-            _configure(self.make, self._config, self._over, self._VERSION, "the kernel")
-            self.make(self._VERSION, "prepare")
+            _configure(self.make, self._config, self._over, self.VERSION, "the kernel")
+            self.make(self.VERSION, "prepare")
 
     def apply(self, patch: series.Patch) -> None:
         """Applies one more patch."""
@@ -364,7 +364,7 @@ class Steps:
         into = self._place / "kernel"
         shutil.rmtree(into, ignore_errors=True)
         into.mkdir()
-        local = self._VERSION.partition("=")[2]
+        local = self.VERSION.partition("=")[2]
         _compile(self.make, self._config, self._over, local, into, title, self._progress)
         return _kernel(into, title)
 

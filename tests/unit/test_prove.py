@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from partywall import prove
-from partywall.errors import UsageProblem
-from partywall.kernels import series
-from partywall.progress import Quiet
+from partywall.errors import EnvironmentProblem, UsageProblem
+from partywall.kernels import build, series
+from partywall.progress import Progress, Quiet
+
+Proof = Callable[[Progress, int], Iterator[str]]
 
 SAID = """\
   CHECK   kernel/ucount.c
@@ -47,6 +51,39 @@ def test_the_c_files_of_a_patch_are_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [0, -1, 1000])
-def test_there_is_no_such_patch(number: int) -> None:
+@pytest.mark.parametrize("proof", [prove.prove, prove.prove_compiled])
+def test_there_is_no_such_patch(proof: Proof, number: int) -> None:
     with pytest.raises(UsageProblem, match="no patch"):
-        next(prove.prove(Quiet(), number))
+        next(proof(Quiet(), number))
+
+
+def test_a_file_that_another_takes_in_is_no_object(tmp_path: Path) -> None:
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net/core.c").write_text('#include "core_kunit.c"\n')
+    (tmp_path / "net/core_kunit.c").write_text("int x;\n")
+    paths = ["net/core.c", "net/core_kunit.c", "net/comes_later.c"]
+    assert prove.objects(tmp_path, paths) == ["net/core.o"]
+
+
+MAKEFILE = """\
+%.o: %.c
+\t$(CC) -Wall -c -o $@ $<
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("int f(void) { return 0; }\n", None),
+        ("int f(void) { int unused; return 0; }\n", "unused variable"),
+        ("int f(void) { return g; }\n", "'g' undeclared|\u2018g\u2019 undeclared"),
+    ],
+)
+def test_what_is_compiled_has_no_warning(tmp_path: Path, text: str, why: str | None) -> None:
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    (tmp_path / "a.c").write_text(text)
+    log = tmp_path / "log"
+    log.write_bytes(b"old.c:1:1: warning: of a patch before\n")
+    refused = pytest.raises(EnvironmentProblem, match=why) if why else contextlib.nullcontext()
+    with refused:
+        prove.compiles(build.Make(tmp_path, log), ["a.o"], Quiet(), "a")
