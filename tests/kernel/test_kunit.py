@@ -38,6 +38,7 @@ CASES = [
     "test_device_that_stays",
     "test_own_device_that_stays",
     "test_all_at_once",
+    "test_one_kernel_socket",
     "sysctl_test_register_sysctl_duplicate",
     "test_each_once",
     "test_around_again",
