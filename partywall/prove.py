@@ -72,15 +72,14 @@ def c_files(patch: series.Patch) -> list[str]:
 
 def objects(tree: Path, paths: Iterable[str]) -> list[str]:
     """Objects of the C files of a tree among ``paths``, but of those that others include."""
-    found = []
-    for path in map(Path, paths):
-        folder = tree / path.parent
-        if not (tree / path).is_file():
-            continue
-        taken_in = f'#include "{path.name}"'
-        if not any(taken_in in other.read_text("latin-1") for other in folder.glob("*.c")):
-            found.append(str(path.with_suffix(".o")))
-    return found
+    there = [path for path in map(Path, paths) if (tree / path).is_file()]
+    taken_in = {
+        folder / name
+        for folder in {path.parent for path in there}
+        for other in (tree / folder).glob("*.c")
+        for name in re.findall(r'#include "(\S+\.c)"', other.read_text("latin-1"))
+    }
+    return [str(path.with_suffix(".o")) for path in there if path not in taken_in]
 
 
 def compiles(make: build.Make, wanted: list[str], progress: Progress, title: str) -> None:

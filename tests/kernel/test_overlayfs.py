@@ -109,6 +109,7 @@ TOUCHED = (
     ("alarm", "theirs"),
     [
         ("BUG: KCSAN: data-race in d_lru_shrink_move / ovl_path_realdata [overlay]", True),
+        ("BUG: KCSAN: data-race in ovl_path_realdata [overlay] / d_lru_add", True),
         ("BUG: KCSAN: data-race in __d_lookup_rcu / __d_rehash", True),
         ("BUG: KCSAN: data-race in inode_update_timestamps / ovl_file_accessed [overlay]", True),
         ("BUG: KCSAN: data-race in __fput / ovl_copyattr [overlay]", True),
@@ -118,6 +119,7 @@ TOUCHED = (
         ("BUG: KCSAN: data-race in ovl_free_fs [overlay] / ovl_permission [overlay]", False),
         ("BUG: KCSAN: data-race in ovl_copy_creds [overlay] / ovl_lookup [overlay]", False),
         ("BUG: KCSAN: data-race in kmem_cache_free / put_cred_rcu", False),
+        ("BUG: KCSAN: data-race in ovl_override_creds [overlay]", False),
         ("BUG: KCSAN: data-race in apparmor_capable / d_lru_add", False),
         ("BUG: KCSAN: assert: race in __d_rehash", False),
         ("WARNING: CPU: 1 PID: 1 at fs/dcache.c:1 d_lru_shrink_move", False),
