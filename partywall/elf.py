@@ -24,6 +24,8 @@ from partywall.errors import UsageProblem
 # What pyelftools lets through from files that are not what they claim.
 _DAMAGED = (ELFError, ConstructError, ValueError, KeyError, AttributeError, TypeError)
 
+_LOCAL, _FILE = 0, 4  # binding and type of a symbol
+
 _SYMBOL = np.dtype(
     [
         ("name", "<u4"),
@@ -38,11 +40,15 @@ _SYMBOL = np.dtype(
 
 @dataclass(frozen=True)
 class Symbol:
-    """A defined symbol: virtual address and bytes."""
+    """A defined symbol: virtual address and bytes.
+
+    ``file``: name of the source file, without folders, of one that is local to it.
+    """
 
     name: str
     address: int
     size: int
+    file: str | None = None
 
 
 class Symbols:
@@ -94,11 +100,15 @@ def load_symbols(path: Path) -> Symbols:
         names = strings.data()
         entries = np.frombuffer(table.data(), dtype=_SYMBOL)
     found = []
-    for name, section, value, size in entries[["name", "section", "value", "size"]].tolist():
-        if section and name < len(names):
-            end = names.find(b"\0", name)
-            text = names[name:end].decode(errors="replace")
-            found.append(Symbol(text, value, size))
+    file: str | None = None
+    for name, info, _, section, value, size in entries.tolist():
+        if not section or name >= len(names):
+            continue
+        text = names[name : names.find(b"\0", name)].decode(errors="replace")
+        # A file's local symbols follow it, those that are global come behind all files.
+        if info & 0xF == _FILE:
+            file = text or None
+        found.append(Symbol(text, value, size, file if info >> 4 == _LOCAL else None))
     return Symbols(found)
 
 

@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Names for cache lines: what is in them, which code touches which field."""
 
+import os
+
+# drgn reads debug information with OpenMP, and of several variables or types of one
+# name it finds the one whose thread came first: another in each run. It takes the
+# number from here when it is loaded, so this goes before the imports.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 from partywall.naming.contexts import ContextNamer
 from partywall.naming.lines import Knowledge, LineNamer, Named
 from partywall.naming.memory import attach

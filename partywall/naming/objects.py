@@ -89,6 +89,7 @@ class ObjectNamer:
         self._slabs: dict[int, tuple[Thing, int]] = {}
         self._slab_objects: dict[int, Thing] = {}
         self._same: dict[tuple[str, int, int], Thing] = {}
+        self._files = {symbol.address: symbol.file for symbol in symbols if symbol.file}
         self._static_percpu = _static_percpu(symbols)
         self._percpu_addresses = [symbol.address for symbol in self._static_percpu]
         self._units = self._percpu_units()
@@ -141,11 +142,15 @@ class ObjectNamer:
         )
 
     def _variable(self, name: str, address: int) -> Type | None:
-        try:
-            variable = self._prog.variable(name)
-        except UNREADABLE:
-            return None
-        return variable.type_ if variable.address_ in (None, address) else None
+        """Type of the variable at an address: that of its file, if several have the name."""
+        for file in (None, self._files.get(address)):
+            try:
+                variable = self._prog.variable(name, file)
+            except UNREADABLE:
+                continue
+            if variable.address_ == address:
+                return variable.type_
+        return None
 
     def _symbol(self, address: int) -> Thing | None:
         if address < _IMAGE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,3 +56,15 @@ def refused(done: subprocess.CompletedProcess[str], status: int, *words: str) ->
 def walls(result: WorkloadResult, name: str) -> list[Line]:
     """Walls on objects whose name holds ``name``."""
     return [wall for wall in result.walls if name in wall.object.name]
+
+
+def differences(one: Any, other: Any, at: str = "") -> Iterator[str]:
+    """Where two JSON documents differ, a line each: what is long is not printed whole."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in sorted(one.keys() | other.keys()):
+            yield from differences(one.get(key), other.get(key), f"{at}.{key}")
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for number, pair in enumerate(zip(one, other, strict=True)):
+            yield from differences(*pair, f"{at}[{number}]")
+    elif one != other:
+        yield f"{at}: {str(one)[:200]} != {str(other)[:200]}"
