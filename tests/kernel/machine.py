@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,12 @@ ATTEMPTS = 3
 # tasks run, and change its own code for that (see Ran.stale_code). The kernel says
 # what is wrong, and no more: what it says lands within the lines of a task. KUnit's
 # tests take longer than the boot, and tell what they found in notes: who wants them
-# says so in a job's options.
+# says so in a job's options. Page tables have four levels: whether there are five is a
+# flag of the processor's, and while the kernel finds out about the processor for the
+# second time the flag is not set. KASAN takes what an interrupt reads then for wild.
 COMMAND_LINE = (
     "console=ttyS0 panic=-1 oops=panic slab_nomerge nowatchdog tsc=reliable loglevel=5 "
-    "kunit.enable=0"
+    "kunit.enable=0 no5lvl"
 )
 
 INIT = """\
@@ -69,6 +72,10 @@ _ALARMS = re.compile(
     r"refcount_t: |list_(?:add|del) corruption|ODEBUG:|DEBUG_LOCKS_WARN"
 )
 
+# Most lines of what it says that are kept: the tasks of a report of KASAN are in them.
+_REPORT = 60
+_REPORT_ENDS = re.compile(r"\] =+$|---\[ end trace|^TASK |^GUEST ends")
+
 
 @dataclass(frozen=True)
 class Ran:
@@ -90,16 +97,22 @@ class Ran:
         return found[1] if found else ""
 
     def alarms(self, touched: str = "") -> list[str]:
-        """Lines in which the kernel says that something is wrong.
+        """What the kernel says when something is wrong: a line, and those that explain it.
 
         With ``touched``, a pattern of code that the series changes, not what KCSAN
         says of other code.
         """
-        return [
-            line
-            for line in self.console.splitlines()
-            if _ALARMS.search(line) and ("KCSAN" not in line or re.search(touched, line))
-        ]
+        lines = self.console.splitlines()
+        found = [at for at, line in enumerate(lines) if _ALARMS.search(line)]
+        reports = []
+        for at, following in pairwise([*found, len(lines)]):
+            if "KCSAN" in lines[at] and not re.search(touched, lines[at]):
+                continue
+            explained = takewhile(
+                lambda line: not _REPORT_ENDS.search(line), lines[at + 1 : following]
+            )
+            reports.append("\n".join([lines[at], *islice(explained, _REPORT)]))
+        return reports
 
     def slabs(self, task: str) -> dict[str, int]:
         """Objects in slab caches, as the script `slabs` printed them."""
