@@ -59,7 +59,8 @@ class Settings:
     """What to boot and how.
 
     ``timeout`` in seconds, for boot and window each; ``memory`` in MiB, by the
-    number of vCPUs if None.
+    number of vCPUs if None; ``second_line``: a second serial line, on which the
+    guest can say what the kernel's messages must not land in.
     """
 
     qemu: Qemu
@@ -75,6 +76,7 @@ class Settings:
     command_line: str = COMMAND_LINE
     accel: Accel = "icount"
     memory: int | None = None
+    second_line: bool = False
 
 
 def expected_seconds(topology: Topology) -> float:
@@ -104,6 +106,13 @@ def clean_up() -> None:
             shutil.rmtree(left, ignore_errors=True)
 
 
+def _text(serial: Path) -> str:
+    try:
+        return serial.read_bytes().decode(errors="replace").replace("\r", "")
+    except FileNotFoundError:
+        return ""
+
+
 class Guest:
     """A guest from its start to its end; use it as a context manager."""
 
@@ -120,6 +129,7 @@ class Guest:
         self.times = self.directory / "recording.times"
         self.qmp = self.directory / "qmp"
         self._serial = self.directory / "console"
+        self._second = self.directory / "second"
         self._complaints = ""
         self._listener: threading.Thread | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -156,10 +166,12 @@ class Guest:
     @property
     def console(self) -> str:
         """All that the guest has printed."""
-        try:
-            return self._serial.read_bytes().decode(errors="replace").replace("\r", "")
-        except FileNotFoundError:
-            return ""
+        return _text(self._serial)
+
+    @property
+    def second(self) -> str:
+        """All that came by the second line."""
+        return _text(self._second)
 
     def said(self, word: str) -> str | None:
         """The rest of the guest's first line ``PARTYWALL word …``, if it said that."""
@@ -189,6 +201,8 @@ class Guest:
             *("-serial", f"file:{self._serial}"),
             *("-qmp", f"unix:{self.qmp},server=on,wait=off"),
         ]
+        if s.second_line:
+            words += ["-serial", f"file:{self._second}"]
         if s.plugin is not None:
             hooks = self.directory / "hooks"
             words += [

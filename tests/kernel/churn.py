@@ -66,7 +66,7 @@ def ran(kernel: Kernel, script: str) -> str:
     done = run(kernel, job)
     output = done.output("run")
     if not done.ended or "BROKEN" in output:
-        raise SystemExit(f"{kernel.source}: {(output or done.console)[-2000:]}")
+        raise SystemExit(f"{kernel.source}: {output or done.end}")
     return output
 
 

@@ -68,7 +68,7 @@ def ran(kind: Kind, script: str, *, memory: int, cpus: int = 1, counted: bool = 
     done: Ran = run(kernels.resolve(Request(kind.kernel), Quiet()), job)
     output = done.output("1-run")
     if not done.ended or "BROKEN" in output:
-        raise SystemExit(f"{kind.title}: {(output or done.console)[-2000:]}")
+        raise SystemExit(f"{kind.title}: {output or done.end}")
     return output
 
 

@@ -28,14 +28,16 @@ ATTEMPTS = 3
 
 # The clock is said to be good: else the kernel would find that it is not while
 # tasks run, and change its own code for that (see Ran.stale_code). The kernel says
-# what is wrong, and no more: what it says lands within the lines of a task. KUnit's
-# tests take longer than the boot, and tell what they found in notes: who wants them
-# says so in a job's options. Page tables have four levels: whether there are five is a
-# flag of the processor's, and while the kernel finds out about the processor for the
-# second time the flag is not set. KASAN takes what an interrupt reads then for wild.
+# what is wrong, and no more. KUnit's tests take longer than the boot, and tell what
+# they found in notes: who wants them says so in a job's options.
+#
+# Page tables have four levels: whether there are five is a flag of the processor's,
+# and while the kernel finds out about the processor for the second time the flag is
+# not set. KASAN takes what an interrupt reads then for wild. And a vCPU that the host
+# does not run for half a minute is no stall of the kernel's.
 COMMAND_LINE = (
     "console=ttyS0 panic=-1 oops=panic slab_nomerge nowatchdog tsc=reliable loglevel=5 "
-    "kunit.enable=0 no5lvl"
+    "kunit.enable=0 no5lvl rcupdate.rcu_cpu_stall_timeout=90"
 )
 
 INIT = """\
@@ -44,6 +46,7 @@ INIT = """\
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
+exec >/dev/ttyS1 2>&1
 mkdir -p /dev/pts /dev/shm /dev/mqueue /tmp /run
 mount -t devpts devpts /dev/pts
 mount -t tmpfs tmp /tmp
@@ -54,6 +57,7 @@ mount -t cgroup2 cgroup /sys/fs/cgroup 2>/dev/null
 echo "KERNEL $(hexdump -ve '1/1 "%02x"' /sys/kernel/notes |
 	sed 's/.*1400000003000000474e5500\\(.\\{40\\}\\).*/\\1/')"
 for module in /modules/*.ko; do [ ! -e "$module" ] || insmod "$module"; done
+echo 300 2>/dev/null >/proc/sys/kernel/hung_task_timeout_secs
 hostname guest
 ip link set lo up
 for task in /task-*; do
@@ -62,6 +66,8 @@ for task in /task-*; do
 	echo "TASK ${task#/task-} ends $?"
 done
 echo "GUEST ends"
+# Which waits until all that was written is out.
+stty -F /dev/ttyS1 -echo
 poweroff -f
 """
 
@@ -74,25 +80,29 @@ _ALARMS = re.compile(
 
 # Most lines of what it says that are kept: the tasks of a report of KASAN are in them.
 _REPORT = 60
-_REPORT_ENDS = re.compile(r"\] =+$|---\[ end trace|^TASK |^GUEST ends")
+_REPORT_ENDS = re.compile(r"\] =+$|---\[ end trace")
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What a guest printed."""
+    """What a guest printed: its kernel on the console, its tasks on a line of their own.
+
+    On one line the kernel's words would come into the midst of a task's.
+    """
 
     console: str
+    printed: str = ""
 
     def status(self, task: str) -> int | None:
         """Exit status of a task; None if it did not end."""
-        found = re.search(rf"TASK {re.escape(task)} ends (\d+)", self.console)
+        found = re.search(rf"TASK {re.escape(task)} ends (\d+)", self.printed)
         return int(found[1]) if found else None
 
     def output(self, task: str) -> str:
-        """All that was printed while a task ran, by it and by the kernel."""
+        """All that a task printed."""
         name = re.escape(task)
         found = re.search(
-            rf"TASK {name} begins\n(.*?)(?:TASK {name} ends|\Z)", self.console, re.DOTALL
+            rf"TASK {name} begins\n(.*?)(?:TASK {name} ends|\Z)", self.printed, re.DOTALL
         )
         return found[1] if found else ""
 
@@ -132,15 +142,20 @@ class Ran:
         before, marked, _ = found[1].partition("<")
         return bool(marked) and not before.rstrip().endswith("cc")
 
+    @property
+    def end(self) -> str:
+        """The last of what the kernel said and of what tasks printed."""
+        return f"{self.console[-3000:]}\n{self.printed[-1000:]}"
+
     def build_id(self) -> str | None:
         """Build ID of the kernel that ran, hex; None if it did not come to that."""
-        found = re.search(r"^KERNEL ([0-9a-f]{40})$", self.console, re.MULTILINE)
+        found = re.search(r"^KERNEL ([0-9a-f]{40})$", self.printed, re.MULTILINE)
         return found[1] if found else None
 
     @property
     def ended(self) -> bool:
         """Whether all tasks ended and the guest went down by itself."""
-        return "GUEST ends" in self.console
+        return "GUEST ends" in self.printed
 
 
 @dataclass(frozen=True)
@@ -242,11 +257,12 @@ def run(kernel: Kernel, job: Job) -> Ran:
         command_line=f"{COMMAND_LINE} {job.options}",
         accel="icount" if job.counted else fast,
         memory=job.memory,
+        second_line=True,
     )
     for _ in range(ATTEMPTS):
         with Guest(settings) as guest:
             guest.wait_for_end()
-            ran = Ran(guest.console)
+            ran = Ran(guest.console, guest.second)
         if not ran.stale_code():
             break
         print("an emulator's fault, so once more:", *ran.alarms()[:3], sep="\n")

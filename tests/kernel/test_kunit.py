@@ -53,7 +53,7 @@ TOUCHED = r"ucounts?|charge|stock|exact|sigqueue|slot|list_lru|negative_|kernfs|
 @pytest.mark.parametrize("variant", ["lean+net+debug", "lean+net+kcsan"])
 def test_all_pass(boot: Boot, variant: str) -> None:
     ran = boot(f"partywall+{variant}", Job({}, timeout=900, options="kunit.enable=1 loglevel=7"))
-    assert ran.ended, ran.console[-2000:]
+    assert ran.ended, ran.end
     found = ktap.results(ran.console)
     assert {case: found.get(case) for case in CASES} == dict.fromkeys(CASES, "pass"), "\n".join(
         line for line in ran.console.splitlines() if "# " in line

@@ -30,7 +30,7 @@ echo left $left
 def done(ran: Ran) -> str:
     """What the task printed; it has to have worked, and the kernel to be content."""
     output = ran.output("1-netns")
-    assert ran.ended, ran.console[-3000:]
+    assert ran.ended, ran.end
     assert ran.status("1-netns") == 0, output[-3000:]
     assert "BROKEN" not in output, output[-3000:]
     return output
@@ -90,8 +90,12 @@ echo 40000-39999 2>&1 >ip_local_reserved_ports || echo refused
 echo 40000 40003 >ip_local_port_range
 echo 40000,40002-40003 >ip_local_reserved_ports
 nc -l -p 0 >/dev/null &
-usleep 300000
-sed -n 's/^ *0: [0-9A-F]*:\\([0-9A-F]*\\) .*/port \\1/p' /proc/net/tcp6
+for n in $(seq 100); do
+	port=$(sed -n 's/^ *0: [0-9A-F]*:\\([0-9A-F]*\\) .*/\\1/p' /proc/net/tcp6)
+	[ -z "$port" ] || break
+	usleep 100000
+done
+echo port $port
 kill $!
 """
 

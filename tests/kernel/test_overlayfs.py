@@ -58,11 +58,9 @@ def said(boot: Boot) -> Callable[[str], list[str]]:
 
     def get(name: str) -> list[str]:
         if name not in known:
-            tasks = {"1-battery": BATTERY, "2-log": "dmesg"}
-            # Else the kernel's remarks on options would come into the packed lines.
-            job = Job(tasks, ["battery"], modules=["overlay"], timeout=900, options="loglevel=1")
+            job = Job({"1-battery": BATTERY}, ["battery"], modules=["overlay"], timeout=900)
             ran = boot(name, job)
-            assert ran.ended, ran.console[-2000:]
+            assert ran.ended, ran.end
             assert ran.alarms() == []
             output = ran.output("1-battery")
             status, _, packed = output.partition("\n")
@@ -131,7 +129,7 @@ def test_races_of_others_are_told_from_ours(alarm: str, theirs: bool) -> None:
 
 def worked(ran: Ran, task: str) -> None:
     """The stress program did what it is for."""
-    assert ran.ended, ran.console[-3000:]
+    assert ran.ended, ran.end
     assert ran.status(task) == 0, ran.output(task)[-2000:]
     done = {
         what: int(n)

@@ -15,6 +15,8 @@ from machine import Job, Ran, missing
 
 Boot = Callable[[str, Job], Ran]
 
+KERNELS = ("stock", "partywall")
+
 # Those that need a library that is not there, or change the clock, are left out.
 PROGRAMS = """\
 clone3/clone3 clone3/clone3_clear_sighand clone3/clone3_set_tid
@@ -26,6 +28,9 @@ prctl/set-process-name ptrace/get_syscall_info ptrace/peeksiginfo
 rlimits/rlimits-per-userns sigaltstack/sas
 timers/nanosleep timers/posix_timers timers/threadtest
 """.split()
+
+# These compare clocks: a vCPU that the host did not run for a moment fails them, once.
+TIMED = ("timers/", "pidfd/pidfd_test")
 
 # Of what stock's kernel does not have.
 OWN = ["filesystems/neg_dentry"]
@@ -54,11 +59,16 @@ def test_selftests_end_as_on_the_stock_kernel(boot: Boot, programs: dict[str, by
         for name, short in names.items()
     }
     job = Job(tasks, files=files, modules=["overlay"], memory=3072, timeout=1800)
-    stock, ours = boot("stock", job), boot("partywall", job)
-    assert stock.ended and ours.ended, ours.console[-2000:]
+    stock, ours = (boot(kernel, job) for kernel in KERNELS)
+    assert stock.ended and ours.ended, ours.end
     listed = []
     for name, short in names.items():
         expected, found = outcome(stock, short), outcome(ours, short)
+        for _ in range(2):
+            if found == expected or not name.startswith(TIMED):
+                break
+            alone = replace(job, tasks={short: tasks[short]})
+            expected, found = (outcome(boot(kernel, alone), short) for kernel in KERNELS)
         passed = sum(state == "pass" for state in found.values())
         listed.append(f"{name}: {passed} passed, exit status {found['exit status']}")
         assert found == expected, (name, ours.output(short)[-2000:])

@@ -180,20 +180,25 @@ static void processes_of_root(void)
 static void processes_and_exec(void)
 {
 	char *arguments[] = { "/bin/true", NULL };
-	int status, holder[2];
-	char word;
+	int status, holder[2], became[2];
+	char word = 0;
 	pid_t pid;
 
-	if (pipe(holder))
+	if (pipe(holder) || pipe(became))
 		return;
 	pid = fork();
 	if (!pid) {
 		become(UID);
 		close(holder[1]);
+		if (write(became[1], &word, 1) != 1)
+			_exit(1);
 		_exit(read(holder[0], &word, 1) != 0);
 	}
 	close(holder[0]);
-	usleep(100000);
+	close(became[1]);
+	/* Else there is nobody yet with whom the user has one too many. */
+	if (read(became[0], &word, 1) != 1)
+		return;
 	if (!fork()) {
 		/* The one that becomes the user is not counted yet. */
 		limit(RLIMIT_NPROC, 0);
