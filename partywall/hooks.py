@@ -115,6 +115,7 @@ def build(vmlinux: Path, workload: Workload, *, stack_size: int = 0x4000) -> Hoo
     """The hooks for one workload on the kernel of ``vmlinux``."""
     symbols = load_symbols(vmlinux)
     lines = [f"stack {stack_size:x}"]
+    lines += [f"percpu {array.address:x}" for array in symbols.by_name("__per_cpu_offset")[:1]]
     for role, pattern in _ROLES:
         names = {symbol.name for symbol in symbols.matching(re.compile(rf"(?:{pattern})\Z"))}
         # Kernels since 6.6 have both; only the assembly part is the first code.

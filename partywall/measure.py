@@ -121,7 +121,12 @@ def measure(plan: Plan, plugin: Path, progress: Progress) -> Measured:
     )
     with Guest(settings) as machine:
         with progress.step(f"{plan.title}: guest", guest.expected_seconds(plan.topology)):
-            recorded = recording.load(machine.wait())
+            try:
+                recorded = recording.load(machine.wait())
+            except EnvironmentProblem:
+                # Addresses from another build mislead the recorder in any way.
+                naming.check_build(machine.said("build"), plan.kernel)
+                raise
         _whole(recorded, plan.topology)
         with progress.step(f"{plan.title}: walls and their names"), _collected():
             found = _Analysis(plan, recorded, watched, machine).workload(digest)

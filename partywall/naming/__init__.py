@@ -10,6 +10,6 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 from partywall.naming.contexts import ContextNamer
 from partywall.naming.lines import Knowledge, LineNamer, Named
-from partywall.naming.memory import attach
+from partywall.naming.memory import attach, check_build
 
-__all__ = ["ContextNamer", "Knowledge", "LineNamer", "Named", "attach"]
+__all__ = ["ContextNamer", "Knowledge", "LineNamer", "Named", "attach", "check_build"]

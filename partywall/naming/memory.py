@@ -64,6 +64,16 @@ def parse_note(note: bytes) -> bytes:
     return text
 
 
+def check_build(running: str | None, kernel: Kernel) -> None:
+    """UsageProblem if vmlinux is of another build than the running kernel's ID, if known."""
+    if running and running != kernel.build_id:
+        raise UsageProblem(
+            f"{kernel.vmlinux} is of another kernel than the one that ran "
+            f"(build ID {kernel.build_id[:12]}…, running {running[:12]}…)",
+            "give the vmlinux of the same build with --vmlinux",
+        )
+
+
 def attach(guest: Guest, kernel: Kernel) -> drgn.Program:
     """drgn on the guest's memory, with the symbols of ``kernel``.
 
@@ -71,12 +81,8 @@ def attach(guest: Guest, kernel: Kernel) -> drgn.Program:
     """
     vmcoreinfo = parse_note(_vmcoreinfo_note(guest))
     build = re.search(rb"^BUILD-ID=([0-9a-f]+)$", vmcoreinfo, re.MULTILINE)
-    if build and build[1].decode() != kernel.build_id:
-        raise UsageProblem(
-            f"{kernel.vmlinux} is of another kernel than the one that ran "
-            f"(build ID {kernel.build_id[:12]}…, running {build[1].decode()[:12]}…)",
-            "give the vmlinux of the same build with --vmlinux",
-        )
+    if build:
+        check_build(build[1].decode(), kernel)
     logging.getLogger("drgn").setLevel(logging.CRITICAL)
     prog = drgn.Program(vmcoreinfo=vmcoreinfo)
     try:

@@ -2,7 +2,8 @@
 //! The addresses at which the recorder has to look up: `hooks=FILE`.
 //!
 //! One line per hook: `ROLE START END [NUMBER]`, addresses in hex, END
-//! exclusive. `stack SIZE` gives the size of a kernel stack, in hex.
+//! exclusive. `stack SIZE` gives the size of a kernel stack, and `percpu ADDRESS`
+//! where the array `__per_cpu_offset` is, in hex.
 
 /// What it means to execute there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,8 @@ pub struct Hook {
 pub struct Hooks {
     sorted: Vec<Hook>,
     pub stack_size: u64,
+    /// Address of `__per_cpu_offset`; 0 on a kernel for one CPU, which has none.
+    pub percpu: u64,
     pub counts: usize,
     pub leaves: usize,
 }
@@ -92,6 +95,10 @@ impl Hooks {
                 return Err(format!("{:#x} is no stack size", size));
             }
             self.stack_size = size;
+            return Ok(());
+        }
+        if words[0] == "percpu" {
+            self.percpu = hex(1)?;
             return Ok(());
         }
         let role = match words[0] {
@@ -146,10 +153,11 @@ mod tests {
     #[test]
     fn finds_all_hooks_of_a_function() {
         let hooks = Hooks::parse(
-            "# made for a test\nstack 8000\ncount 1000 1100 0\ncharge 1000 1100 0\nirq 2000 2010\n",
+            "# made for a test\nstack 8000\npercpu 4000\ncount 1000 1100 0\ncharge 1000 1100 0\nirq 2000 2010\n",
         )
         .unwrap();
         assert_eq!(hooks.stack_size, 0x8000);
+        assert_eq!(hooks.percpu, 0x4000);
         assert_eq!(hooks.counts, 1);
         assert_eq!(hooks.containing(0x1080).count(), 2);
         assert_eq!(hooks.containing(0x1100).count(), 0);

@@ -12,6 +12,7 @@ pub mod hooks;
 pub mod insn;
 pub mod locks;
 pub mod table;
+pub mod vcpu;
 
 #[cfg(not(test))]
 mod abi;

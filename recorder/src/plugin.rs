@@ -2,7 +2,9 @@
 //! The callbacks that QEMU makes, and the state behind them.
 //!
 //! Guests are recorded with `thread=single`: one host thread runs all vCPUs,
-//! translation included, so the state needs no lock and takes none.
+//! translation included, so the state needs no lock and takes none. A block runs
+//! to its end, or not, on the vCPU on which it began: who runs is asked once for
+//! each, and not taken from what QEMU tells the other callbacks (see vcpu.rs).
 
 use crate::abi::{self, Insn, MemInfo, PluginId, Tb};
 use crate::context::{self, is_foreground, Tasks, Tracker};
@@ -11,6 +13,8 @@ use crate::hooks::{Hooks, Role};
 use crate::insn;
 use crate::locks::{Kind, Sums};
 use crate::table::{Access, Tables, LINE_SHIFT};
+#[cfg(registers)]
+use crate::vcpu::Running;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
@@ -168,6 +172,11 @@ struct State {
     id: PluginId,
     out: PathBuf,
     windows: u32,
+    /// vCPUs of the machine, and the one that runs.
+    vcpus: usize,
+    current: c_uint,
+    #[cfg(registers)]
+    running: Option<Running>,
     visit_distance: u64,
     memory_limit: usize,
     record: bool,
@@ -200,12 +209,43 @@ fn give_up(why: &str) -> ! {
 }
 
 impl State {
+    /// Finds out which vCPU runs, at the beginning of a block or at a marker.
+    #[cfg(not(registers))]
+    #[inline(always)]
+    fn arrive(&mut self, told: c_uint, _user: bool) -> c_uint {
+        self.current = told;
+        told
+    }
+
+    #[cfg(registers)]
+    #[inline(always)]
+    fn arrive(&mut self, _told: c_uint, user: bool) -> c_uint {
+        if self.vcpus > 1 {
+            let (percpu, vcpus) = (self.hooks.percpu, self.vcpus);
+            let running = self.running.get_or_insert_with(|| {
+                Running::new(percpu, vcpus)
+                    .unwrap_or_else(|why| give_up(&format!("CPUs can't be told apart: {}", why)))
+            });
+            self.current = match running.cpu(user) {
+                Some(cpu) => cpu as c_uint,
+                None => give_up("CPUs can't be told apart: GS is no CPU's own memory"),
+            };
+        }
+        self.current
+    }
+
     #[inline(always)]
     fn cpu(&mut self, index: c_uint) -> &mut Cpu {
         if self.cpus.len() <= index as usize {
             self.add_cpus(index);
         }
         &mut self.cpus[index as usize]
+    }
+
+    /// The vCPU that runs.
+    #[inline(always)]
+    fn here(&mut self) -> &mut Cpu {
+        self.cpu(self.current)
     }
 
     #[cold]
@@ -364,8 +404,9 @@ impl State {
     }
 }
 
-extern "C" fn on_start(cpu: c_uint, _: *mut c_void) {
+extern "C" fn on_start(told: c_uint, _: *mut c_void) {
     let s = state();
+    let cpu = s.arrive(told, true);
     let c = s.cpu(cpu);
     if c.open {
         return;
@@ -379,13 +420,14 @@ extern "C" fn on_start(cpu: c_uint, _: *mut c_void) {
         s.started = Some(Instant::now());
         if s.record {
             // SAFETY: the identity QEMU gave us; the callback is a plain function.
-            unsafe { abi::qemu_plugin_reset(s.id, on_reset) };
+            unsafe { abi::reset(s.id, on_reset) };
         }
     }
 }
 
-extern "C" fn on_stop(cpu: c_uint, _: *mut c_void) {
+extern "C" fn on_stop(told: c_uint, _: *mut c_void) {
     let s = state();
+    let cpu = s.arrive(told, true);
     let c = s.cpu(cpu);
     if !c.open {
         return;
@@ -397,13 +439,14 @@ extern "C" fn on_stop(cpu: c_uint, _: *mut c_void) {
     }
 }
 
-extern "C" fn on_reset(id: PluginId) {
+extern "C" fn on_reset(_: u64) {
     // SAFETY: as in install.
-    unsafe { abi::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate) };
+    unsafe { abi::on_translation(state().id, on_translate) };
 }
 
-extern "C" fn on_user_block(cpu: c_uint, data: *mut c_void) {
+extern "C" fn on_user_block(told: c_uint, data: *mut c_void) {
     let s = state();
+    let cpu = s.arrive(told, true);
     let c = s.cpu(cpu);
     c.tracker.user();
     if c.open {
@@ -412,8 +455,9 @@ extern "C" fn on_user_block(cpu: c_uint, data: *mut c_void) {
     s.refresh(cpu);
 }
 
-extern "C" fn on_kernel_block(cpu: c_uint, data: *mut c_void) {
+extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
     let s = state();
+    let cpu = s.arrive(told, false);
     // SAFETY: data is an interned Block, which is never freed.
     let block = unsafe { &*(data as *const Block) };
     s.blocks_until_check -= 1;
@@ -452,7 +496,7 @@ extern "C" fn on_kernel_block(cpu: c_uint, data: *mut c_void) {
     }
 }
 
-extern "C" fn on_memory(cpu: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
+extern "C" fn on_memory(_: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
     if address & KERNEL_BIT == 0 {
         return;
     }
@@ -460,6 +504,7 @@ extern "C" fn on_memory(cpu: c_uint, info: MemInfo, address: u64, data: *mut c_v
     let site = unsafe { &*(data as *const Site) };
     let (size, store) = site.decode(info);
     let s = state();
+    let cpu = s.current;
     let c = s.cpu(cpu);
     if site.repeated {
         // Of a sweep through memory, a line is accessed once.
@@ -510,8 +555,8 @@ extern "C" fn on_memory(cpu: c_uint, info: MemInfo, address: u64, data: *mut c_v
     }
 }
 
-extern "C" fn on_entry_push(cpu: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
-    let c = state().cpu(cpu);
+extern "C" fn on_entry_push(_: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
+    let c = state().here();
     c.tracker.stack_at(address);
 }
 
@@ -530,8 +575,9 @@ fn on_access(insn: *mut Insn, callback: abi::MemCb) {
 
 macro_rules! context_callbacks {
     ($($name:ident => |$tracker:ident, $tasks:ident, $n:ident| $body:expr;)*) => {$(
-        extern "C" fn $name(cpu: c_uint, data: *mut c_void) {
+        extern "C" fn $name(_: c_uint, data: *mut c_void) {
             let s = state();
+            let cpu = s.current;
             s.cpu(cpu);
             let c = &mut s.cpus[cpu as usize];
             let ($tracker, $tasks, $n) = (&mut c.tracker, &mut s.tasks, data as usize as u16);
@@ -558,42 +604,45 @@ context_callbacks! {
     on_charge_end => |t, tasks, n| t.leave_charged(n);
 }
 
-extern "C" fn on_count(cpu: c_uint, data: *mut c_void) {
-    if let Some((_, true, party)) = state().account(cpu) {
+extern "C" fn on_count(_: c_uint, data: *mut c_void) {
+    let s = state();
+    if let Some((_, true, party)) = s.account(s.current) {
         party.summary.calls[data as usize] += 1;
     }
 }
 
 /// A lock function is entered; what is done with the lock shows in its accesses.
-fn enter_lock(cpu: c_uint, kind: Kind) {
-    let c = state().cpu(cpu);
+fn enter_lock(kind: Kind) {
+    let c = state().here();
     if c.foreground && c.records() {
         c.tracker.locks().enter(kind);
     }
 }
 
-extern "C" fn on_lock(cpu: c_uint, _: *mut c_void) {
-    enter_lock(cpu, Kind::Exclusive);
+extern "C" fn on_lock(_: c_uint, _: *mut c_void) {
+    enter_lock(Kind::Exclusive);
 }
 
-extern "C" fn on_lock_shared(cpu: c_uint, _: *mut c_void) {
-    enter_lock(cpu, Kind::Shared);
+extern "C" fn on_lock_shared(_: c_uint, _: *mut c_void) {
+    enter_lock(Kind::Shared);
 }
 
-extern "C" fn on_wait(cpu: c_uint, _: *mut c_void) {
-    state().cpu(cpu).tracker.locks().wait();
+extern "C" fn on_wait(_: c_uint, _: *mut c_void) {
+    state().here().tracker.locks().wait();
 }
 
-extern "C" fn on_switch_push(cpu: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
+extern "C" fn on_switch_push(_: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
     let s = state();
+    let cpu = s.current;
     s.cpu(cpu);
     let c = &mut s.cpus[cpu as usize];
     c.tracker.locks().switch_out(c.clock);
     c.tracker.switch_out(&mut s.tasks, address);
 }
 
-extern "C" fn on_switch_pop(cpu: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
+extern "C" fn on_switch_pop(_: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
     let s = state();
+    let cpu = s.current;
     s.cpu(cpu);
     let c = &mut s.cpus[cpu as usize];
     c.tracker.switch_in(&mut s.tasks, address);
@@ -602,15 +651,13 @@ extern "C" fn on_switch_pop(cpu: c_uint, _: MemInfo, address: u64, _: *mut c_voi
 }
 
 fn on_exec(insn: *mut Insn, callback: abi::ExecCb, number: usize) {
+    on_exec_with(insn, callback, abi::CB_NO_REGS, number);
+}
+
+fn on_exec_with(insn: *mut Insn, callback: abi::ExecCb, flags: c_int, number: usize) {
+    let data = number as *mut c_void;
     // SAFETY: insn belongs to the running translation.
-    unsafe {
-        abi::qemu_plugin_register_vcpu_insn_exec_cb(
-            insn,
-            callback,
-            abi::CB_NO_REGS,
-            number as *mut c_void,
-        )
-    };
+    unsafe { abi::qemu_plugin_register_vcpu_insn_exec_cb(insn, callback, flags, data) };
 }
 
 /// Registers what a hooked function needs at the instruction `bytes`.
@@ -652,9 +699,9 @@ fn hook(s: &State, insn: *mut Insn, address: u64, bytes: &[u8]) {
 /// Hooks the markers in a block of user code.
 fn mark(insn: *mut Insn, bytes: &[u8]) {
     if bytes == insn::MARK_START {
-        on_exec(insn, on_start, 0);
+        on_exec_with(insn, on_start, abi::CB_WHO, 0);
     } else if bytes == insn::MARK_STOP {
-        on_exec(insn, on_stop, 0);
+        on_exec_with(insn, on_stop, abi::CB_WHO, 0);
     }
 }
 
@@ -667,7 +714,7 @@ unsafe fn translate_user(tb: *mut Tb, count: usize, instrument: bool) {
         abi::qemu_plugin_register_vcpu_tb_exec_cb(
             tb,
             on_user_block,
-            abi::CB_NO_REGS,
+            abi::CB_WHO,
             count as *mut c_void,
         );
     }
@@ -715,7 +762,7 @@ unsafe fn translate_kernel(s: &mut State, tb: *mut Tb, first: u64, count: usize)
     abi::qemu_plugin_register_vcpu_tb_exec_cb(
         tb,
         on_kernel_block,
-        abi::CB_NO_REGS,
+        abi::CB_WHO,
         s.block(block) as *const Block as *mut c_void,
     );
     for n in 0..count {
@@ -737,7 +784,17 @@ unsafe fn translate_kernel(s: &mut State, tb: *mut Tb, first: u64, count: usize)
     }
 }
 
+#[cfg(not(userdata))]
 extern "C" fn on_translate(_: PluginId, tb: *mut Tb) {
+    translate(tb);
+}
+
+#[cfg(userdata)]
+extern "C" fn on_translate(tb: *mut Tb, _: *mut c_void) {
+    translate(tb);
+}
+
+fn translate(tb: *mut Tb) {
     let s = state();
     let instrument = s.active && s.record;
     // SAFETY: tb is the block being translated, for the length of this call.
@@ -757,6 +814,10 @@ fn parse_arguments(arguments: &[String]) -> Result<State, String> {
         id: 0,
         out: PathBuf::new(),
         windows: 0,
+        vcpus: 0,
+        current: 0,
+        #[cfg(registers)]
+        running: None,
         visit_distance: 8,
         memory_limit: 4096 << 20,
         record: true,
@@ -802,14 +863,14 @@ fn parse_arguments(arguments: &[String]) -> Result<State, String> {
     Ok(s)
 }
 
-/// Entry point for QEMU. `info` (architecture, vCPUs) is not needed.
+/// Entry point for QEMU.
 ///
 /// # Safety
-/// `argv` holds `argc` C strings, as QEMU passes them.
+/// `info` describes the machine, and `argv` holds `argc` C strings, as QEMU passes them.
 #[no_mangle]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: PluginId,
-    _info: *const c_void,
+    info: *const abi::Info,
     argc: c_int,
     argv: *const *const c_char,
 ) -> c_int {
@@ -819,8 +880,9 @@ pub unsafe extern "C" fn qemu_plugin_install(
     match parse_arguments(&arguments) {
         Ok(mut s) => {
             s.id = id;
+            s.vcpus = (*info).vcpus as usize;
             STATE = Box::into_raw(Box::new(s));
-            abi::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
+            abi::on_translation(id, on_translate);
             0
         }
         Err(why) => {
