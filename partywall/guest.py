@@ -20,12 +20,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
-from partywall import image
+from partywall import image, processor
 from partywall.errors import EnvironmentProblem
 from partywall.image import Topology
 from partywall.qemu import Qemu
-
-CPU_MODEL = "max,-rdrand,-rdseed"
 
 Accel = Literal["icount", "threads", "kvm"]
 """How a guest runs: all vCPUs in turn and counted, which alone can be recorded;
@@ -58,7 +56,9 @@ def command_line(release: str, more: str = "") -> str:
 class Settings:
     """What to boot and how.
 
-    ``timeout`` in seconds, for boot and window each; ``memory`` in MiB, by the
+    ``timeout`` in seconds, for boot and window each, and again by the guest's own
+    clock from the start of its containers on; ``silence`` in seconds of the emulator's time on a
+    processor, for which a guest may say nothing while it boots; ``memory`` in MiB, by the
     number of vCPUs if None; ``second_line``: a second serial line, on which the
     guest can say what the kernel's messages must not land in.
     """
@@ -77,11 +77,21 @@ class Settings:
     accel: Accel = "icount"
     memory: int | None = None
     second_line: bool = False
+    silence: float | None = None
 
 
 def expected_seconds(topology: Topology) -> float:
     """Roughly how long a guest takes from start to the end of a short window."""
     return 6.0 + 0.8 * topology.total
+
+
+def _processor_seconds(pid: int) -> float:
+    """How long all threads of a process have run; 0.0 if it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 _alive: set[Guest] = set()
@@ -184,7 +194,7 @@ class Guest:
         cpus = s.topology.total
         accel: dict[Accel, list[str]] = {
             "icount": [
-                *("-accel", "tcg,thread=single", "-cpu", CPU_MODEL),
+                *("-accel", "tcg,thread=single", "-cpu", processor.MODEL),
                 *("-icount", f"shift={ICOUNT_SHIFT},sleep=off,align=off"),
             ],
             "threads": ["-accel", "tcg,thread=multi", "-cpu", "max"],
@@ -197,7 +207,7 @@ class Guest:
             *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
             *("-seed", "1", "-rtc", "base=2026-01-01T00:00:00,clock=vm"),
             *("-kernel", str(s.kernel_image), "-initrd", str(self.directory / "initramfs")),
-            *("-append", s.command_line),
+            *("-append", self._parameters()),
             *("-serial", f"file:{self._serial}"),
             *("-qmp", f"unix:{self.qmp},server=on,wait=off"),
         ]
@@ -211,6 +221,14 @@ class Guest:
                 f"visit={s.visit_distance},memory={s.memory_limit},record={int(s.record)}",
             ]
         return words
+
+    def _parameters(self) -> str:
+        """The kernel's command line; by the last word init knows how long to wait."""
+        s = self.settings
+        if s.accel != "icount":
+            return s.command_line
+        # As long as any other, so that no address in the guest depends on it.
+        return f"{s.command_line} partywall.patience={min(int(s.timeout), 999999):06d}"
 
     def _start(self) -> None:
         try:
@@ -267,6 +285,7 @@ class Guest:
         """Waits until a condition holds; EnvironmentProblem as for `wait`."""
         assert self._process is not None
         deadline = time.monotonic() + self.settings.timeout
+        boots = _Silence(self)
         while not condition():
             if _over.is_set():
                 raise EnvironmentProblem("stopped while the guest ran")
@@ -281,6 +300,7 @@ class Guest:
                     f"its last line: {last[:160]}",
                     "the workload may hang; allow more with --timeout",
                 )
+            boots.check()
             time.sleep(0.02)
 
     def _failure(self) -> EnvironmentProblem:
@@ -299,6 +319,11 @@ class Guest:
         if workload:
             return EnvironmentProblem(f"the workload failed: {workload[1]}")
         said = self.said("failed")
+        if said and said.startswith("asleep: "):
+            return EnvironmentProblem(
+                f"the guest sleeps: {said[8:]} (QEMU {self.settings.qemu.version})",
+                "the workload may hang, or QEMU not show its marks; allow more with --timeout",
+            )
         if said:
             before = [
                 line
@@ -311,6 +336,47 @@ class Guest:
             return EnvironmentProblem(f"QEMU ended: {stderr.splitlines()[-1][:200]}")
         last = next(iter(reversed(console.strip().splitlines())), "nothing")
         return EnvironmentProblem(f"QEMU ended early; the guest's last line: {last[:160]}")
+
+
+class _Silence:
+    """Watches a guest that boots for signs of life.
+
+    What its kernel does is not seen, and how long that takes depends on what else
+    runs here; so the time is counted that QEMU itself was given.
+    """
+
+    def __init__(self, machine: Guest) -> None:
+        settings = machine.settings
+        self._machine = machine
+        self._limit = settings.silence or max(
+            120.0, 6 * expected_seconds(settings.topology), settings.timeout / 5
+        )
+        self._lines = -1
+        self._since = 0.0
+        self._next = 0.0
+        self._over = settings.accel != "icount"
+
+    def check(self) -> None:
+        """EnvironmentProblem if the guest has been silent for too long."""
+        if self._over or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + 1.0
+        console = self._machine.console
+        # From here on it is the workload that takes its time.
+        self._over = self._machine.said("ready") is not None
+        process = self._machine._process
+        assert process is not None
+        spent = _processor_seconds(process.pid)
+        if console.count("\n") != self._lines:
+            self._lines, self._since = console.count("\n"), spent
+        if not self._over and spent - self._since > self._limit:
+            last = next(iter(reversed(console.strip().splitlines())), "nothing")
+            raise EnvironmentProblem(
+                f"the guest does not get on: no sign of life in {self._limit:.0f} s of "
+                f"QEMU {self._machine.settings.qemu.version}; its last line: {last[:160]}",
+                "this QEMU may not run this kernel: try another with PARTYWALL_QEMU=PROGRAM, "
+                "or allow more with --timeout",
+            )
 
 
 def initramfs(base: bytes, job: bytes) -> tuple[tuple[bytes, ...], str]:

@@ -192,6 +192,8 @@ def job(workload: Workload, topology: Topology, *, confined: bool, milliseconds:
             "PW_WARMUP": str(workload.warmup),
             "PW_WINDOW": str(workload.window),
         }
+        if workload.fresh_cpus:
+            environment["PW_FRESH_CPUS"] = "1"
         if milliseconds:
             environment["PW_MILLISECONDS"] = str(milliseconds)
         config = oci.config(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 
-from partywall import __version__, guest, image, qemu
+from partywall import __version__, guest, image, processor, qemu
 from partywall.errors import EnvironmentProblem, PartywallError
 from partywall.image import Topology
 from partywall.kernels import Kernel
@@ -132,7 +132,7 @@ def _result(wanted: Wanted, plan: Plan, measured: list[Measured]) -> Result:
             partywall=__version__,
             qemu=plan.qemu.version,
             plugin_abi=plan.qemu.plugin_abi,
-            cpu_model=guest.CPU_MODEL,
+            cpu_model=processor.NAME,
             icount_shift=guest.ICOUNT_SHIFT,
             command_line=guest.command_line(kernel.release, wanted.parameters),
             tools=image.tool_versions(),

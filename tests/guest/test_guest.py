@@ -77,6 +77,27 @@ def test_a_kernel_that_panics_says_of_what(settings: Settings) -> None:
         machine.wait()
 
 
+def test_a_guest_that_spins_at_boot_is_ended_long_before_its_time(settings: Settings) -> None:
+    line = f"{guest.COMMAND_LINE} rdinit=/sbin/spin"
+    spins = replace(settings, command_line=line, silence=10.0)
+    version = re.escape(settings.qemu.version)
+    with (
+        pytest.raises(EnvironmentProblem, match=rf"does not get on: .* QEMU {version}"),
+        Guest(spins) as machine,
+    ):
+        machine.wait()
+
+
+def test_a_guest_that_sleeps_is_ended_by_its_own_clock(settings: Settings) -> None:
+    """Marks that nobody looks for, as with a QEMU that shows them on the wrong CPU."""
+    version = re.escape(settings.qemu.version)
+    with (
+        pytest.raises(EnvironmentProblem, match=rf"the guest sleeps: .*\(QEMU {version}\)"),
+        Guest(replace(settings, plugin=None, timeout=300)) as machine,
+    ):
+        machine.wait()
+
+
 def test_a_full_table_is_an_error_that_says_so(settings: Settings) -> None:
     tiny = replace(settings, memory_limit=0)
     with pytest.raises(EnvironmentProblem, match="tables full"), Guest(tiny) as machine:
@@ -119,11 +140,22 @@ def test_a_program_that_dies_is_named(program: Program, tmp_path: Path) -> None:
 
 def test_a_program_that_hangs_is_ended(program: Program, tmp_path: Path) -> None:
     path = program(
-        '#include <unistd.h>\n#include "partywall.h"\n'
-        "int main(void) { partywall_start(); for (;;) pause(); partywall_stop(); }"
+        '#include "partywall.h"\n'
+        "int main(void) { partywall_start(); for (;;) __builtin_ia32_pause(); }"
     )
     done = partywall("check", "-n", 2, "--timeout", 15, "--results", tmp_path / "r", "--", path)
     refused(done, 3, "did not finish its windows in 15 s", "--timeout")
+
+
+def test_a_program_that_sleeps_for_ever_is_ended_by_the_guests_clock(
+    program: Program, tmp_path: Path
+) -> None:
+    path = program(
+        '#include <unistd.h>\n#include "partywall.h"\n'
+        "int main(void) { partywall_start(); for (;;) pause(); partywall_stop(); }"
+    )
+    done = partywall("check", "-n", 2, "--timeout", 200, "--results", tmp_path / "r", "--", path)
+    refused(done, 3, "the guest sleeps: its windows did not end in 200 s", "--timeout")
 
 
 def test_a_program_of_ones_own_is_measured_in_its_window(program: Program, tmp_path: Path) -> None:
