@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from partywall import bench, profiles, results, workloads
 from partywall.cli.options import (
     FILE,
+    Output,
     commands,
     profile_option,
     progress_on_terminal,
@@ -125,5 +125,5 @@ def bench_command(
     if as_json:
         click.echo(json_.dump(found), nl=False)
     else:
-        benchmark.render(found, expected, Console())
+        benchmark.render(found, expected, Output())
     return 0

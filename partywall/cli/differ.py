@@ -6,10 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from partywall import results
-from partywall.cli.options import FILE, OVER_LIMIT, RATE, commands
+from partywall.cli.options import FILE, OVER_LIMIT, RATE, Output, commands
 from partywall.diff import Tolerance, diff
 from partywall.report import difference, json_
 
@@ -54,5 +53,5 @@ def diff_command(
     if as_json:
         click.echo(json_.dump(found), nl=False)
     else:
-        difference.render(found, Console())
+        difference.render(found, Output())
     return OVER_LIMIT if found.regressions else 0

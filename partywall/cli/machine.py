@@ -6,13 +6,12 @@ from __future__ import annotations
 import json
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from partywall import doctor, workloads
 from partywall.bench import Bench
-from partywall.cli.options import commands
+from partywall.cli.options import Output, commands
 from partywall.compare import Comparison
 from partywall.diff import Difference
 from partywall.errors import EnvironmentProblem
@@ -30,7 +29,7 @@ def list_workloads() -> int:
     table.add_column("one operation", overflow="fold")
     for workload, default in workloads.load():
         table.add_row(workload.title, "yes" if default else "", Text(workload.operation))
-    Console().print(table, highlight=False)
+    Output().print(table, highlight=False)
     return 0
 
 
@@ -51,7 +50,7 @@ def doctor_command(as_json: bool) -> int:
             state = Text("ok", "green") if one.mend is None else Text("BAD", "bold red")
             words = one.state if one.mend is None else f"{one.state}; mend it: {one.mend}"
             table.add_row(state, one.what, Text(words))
-        Console().print(table, highlight=False)
+        Output().print(table, highlight=False)
     return EnvironmentProblem.exit_code if any(one.mend for one in found) else 0
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from partywall import compare, profiles, results, run, workloads
 from partywall.cli.options import (
@@ -15,6 +14,7 @@ from partywall.cli.options import (
     FOLDER,
     OVER_LIMIT,
     RATE,
+    Output,
     commands,
     html_options,
     jobs_option,
@@ -239,7 +239,7 @@ def compare_command(
     if as_json:
         click.echo(json_.dump(compared), nl=False)
     else:
-        comparison.render(compared, Console(), verbose=everything)
+        comparison.render(compared, Output(), verbose=everything)
     if html_file is not None:
         old, new = found
         write_html(html_file, old, new, profile)
@@ -252,7 +252,7 @@ def _show(result: Result, as_json: bool, as_ktap: bool, limit: float, everything
     elif as_ktap:
         click.echo(ktap.render(result, limit), nl=False)
     else:
-        terminal.render(result, Console(), verbose=everything)
+        terminal.render(result, Output(), verbose=everything)
 
 
 @commands.command()

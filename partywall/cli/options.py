@@ -7,7 +7,7 @@ import contextlib
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 from rich.console import Console
@@ -22,6 +22,17 @@ from partywall.result import Result
 
 OVER_LIMIT, INTERRUPTED = 1, 130
 """Exit statuses beside those of errors."""
+
+
+class Output(Console):
+    """Standard output; a reader who has had enough is left to main().
+
+    rich ends the program with 1 then, which here says that a wall was found.
+    """
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Raise the BrokenPipeError that is being handled."""
+        raise  # noqa: PLE0704
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -157,7 +168,7 @@ timeout_option = click.option(
     type=click.FloatRange(min=1),
     default=300.0,
     show_default=True,
-    help="Seconds a guest may take.",
+    help="Seconds a guest may take, by the clock here and by its own.",
 )
 jobs_option = click.option("--jobs", "-j", type=click.IntRange(1, 64), help="Guests side by side.")
 

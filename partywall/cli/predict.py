@@ -6,10 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from partywall import outlook, profiles, results
-from partywall.cli.options import FILE, FOLDER, commands, profile_option
+from partywall.cli.options import FILE, FOLDER, Output, commands, profile_option
 from partywall.errors import UsageProblem
 from partywall.report import json_
 from partywall.report import outlook as view
@@ -65,7 +64,7 @@ def predict_command(
     if as_json:
         click.echo(json_.dump(found), nl=False)
     else:
-        view.render(found, Console())
+        view.render(found, Output())
     return 0
 
 
@@ -76,5 +75,5 @@ def model_command(profile_name: str | None) -> int:
     chosen = [profile_name] if profile_name else profiles.names()
     found = [profiles.load(name) for name in chosen]
     checks = [(profile, outlook.signals(profile)) for profile in found]
-    view.render_checks(checks, outlook.overlay_stalls(), Console())
+    view.render_checks(checks, outlook.overlay_stalls(), Output())
     return 0
