@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What set-up says when pip fails: the package, and what pip says it died of."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "pip-cause"
+
+BUILD = """\
+Collecting pydantic<3,>=2.7 (from partywall==0.1.0)
+  Using cached pydantic-2.12.0-py3-none-any.whl.metadata (83 kB)
+Collecting drgn<0.4,>=0.3 (from partywall==0.1.0)
+  Downloading drgn-0.3.0.tar.gz (1.9 MB)
+  Getting requirements to build wheel: finished with status 'done'
+Building wheels for collected packages: drgn
+  Building wheel for drgn (pyproject.toml): started
+  Building wheel for drgn (pyproject.toml): finished with status 'error'
+  error: subprocess-exited-with-error
+
+  × Building wheel for drgn (pyproject.toml) did not run successfully.
+  │ exit code: 1
+  ╰─> [4 lines of output]
+      running build_ext
+      {output}
+      compilation terminated.
+      error: Command '['gcc', '-c', 'x.c']' returned non-zero exit status 1.
+      [end of output]
+
+  note: This error originates from a subprocess, and is likely not a problem with pip.
+  ERROR: Failed building wheel for drgn
+Failed to build drgn
+ERROR: Could not build wheels for drgn, which is required to install pyproject.toml-based projects
+"""
+
+METADATA = """\
+Collecting capstone<6,>=5.0 (from partywall==0.1.0)
+  Getting requirements to build wheel: finished with status 'error'
+  error: subprocess-exited-with-error
+
+  × Getting requirements to build wheel did not run successfully.
+  │ exit code: 1
+  ╰─> [2 lines of output]
+        File "<string>", line 1, in <module>
+      RuntimeError: no C compiler found
+      [end of output]
+
+  note: This error originates from a subprocess, and is likely not a problem with pip.
+error: subprocess-exited-with-error
+"""
+
+MISSING = """\
+WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError('<pip._vendor.\
+urllib3.connection.HTTPConnection object at 0x7f4d>: Failed to establish a new connection: \
+[Errno 111] Connection refused')': /simple/click/
+ERROR: Could not find a version that satisfies the requirement click<9,>=8.1 (from partywall) \
+(from versions: none)
+ERROR: No matching distribution found for click<9,>=8.1
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (
+            BUILD.replace("{output}", "x.c:1:10: fatal error: elf.h: No such file"),
+            ("drgn: x.c:1:10: fatal error: elf.h: No such file",),
+        ),
+        (METADATA, ("capstone: RuntimeError: no C compiler found",)),
+        (MISSING, ("click<9", "Connection refused")),
+        (
+            "Collecting click<9,>=8.1 (from partywall)\nCollecting rich\n"
+            "ERROR: Could not install packages due to an OSError: [Errno 28] No space left\n",
+            ("Could not install packages due to an OSError: [Errno 28] No space left\n",),
+        ),
+        ("", ("pip said nothing",)),
+    ],
+)
+def test_the_package_and_its_cause_are_named(
+    tmp_path: Path, log: str, words: tuple[str, ...]
+) -> None:
+    path = tmp_path / "log"
+    path.write_text(log)
+    said = subprocess.run(
+        [sys.executable, SCRIPT, path], capture_output=True, text=True, check=True
+    ).stdout
+    assert len(said.splitlines()) == 1
+    assert "subprocess-exited" not in said
+    for word in words:
+        assert word in said
+    assert "rich" not in said
+
+
+APT = """\
+#!/bin/sh
+echo "$*" >>'{log}'
+case "$*" in *update*) exit 0 ;; esac
+echo '{says}'
+echo 'E: Unable to correct problems'
+exit 100
+"""
+
+
+@pytest.mark.parametrize(
+    ("says", "calls"),
+    [
+        ("E: Failed to fetch http://deb.debian.org/x  Connection refused", ["", ""]),
+        (" libelf-dev : Depends: libelf1t64 (= 0.192-4)", ["", "-t trixie-backports"]),
+    ],
+)
+def test_packages_that_can_not_be_installed_end_in_two_lines(
+    tmp_path: Path, says: str, calls: list[str]
+) -> None:
+    """Backports are asked only for what depends on what came from there."""
+    log = tmp_path / "calls"
+    programs = {
+        "apt-get": APT.format(log=log, says=says),
+        "apt-cache": "#!/bin/sh\necho ' release o=Debian Backports,n=trixie-backports,c=main'\n",
+        "dpkg-query": "#!/bin/sh\n",
+        "id": "#!/bin/sh\necho 0\n",
+    }
+    for name, text in programs.items():
+        path = tmp_path / name
+        path.write_text(text)
+        path.chmod(0o755)
+    done = subprocess.run(
+        [SCRIPT.parent / "setup", "--no-kernel"],
+        env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 3, done.stderr
+    assert "apt-get install failed" in done.stderr
+    assert says.split(":", maxsplit=1)[0].strip() in done.stderr
+    assert "deb.debian.org" not in done.stderr
+    installs = [line for line in log.read_text().splitlines() if " install " in line]
+    assert [call in line for call, line in zip(calls, installs, strict=True)] == [True, True]
+    assert ("-backports" in installs[-1]) == bool(calls[-1])
+    assert "-backports" not in installs[0]
