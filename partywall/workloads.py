@@ -45,6 +45,9 @@ class _Facts(BaseModel):
     """Where it is worth looking: between containers, between CPUs of one, or both."""
     counted: bool = False
     """How many operations there will be has to be known, so it can't run by the clock."""
+    fresh_cpus: bool = False
+    """Processes are made on the container's first CPU, so that the others do little on
+    its mounts before the warm-up: what the container's own start does, anywhere."""
     lower_files: int = Field(default=0, ge=0)
     """Files of 4 KiB, numbered from 0, in ``lower/`` beside the image's shared file."""
 

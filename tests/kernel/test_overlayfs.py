@@ -90,6 +90,52 @@ def test_nobody_gets_what_he_must_not(said: Callable[[str], list[str]], name: st
     assert {key: found.get(key) for key in REFUSED} == REFUSED
 
 
+# LKRG follows these functions by name. Of the two overrides with which overlayfs creates
+# a file only one is reverted, for which it makes up where the third one returns.
+FOLLOW = """\
+mount -t tracefs tracing /sys/kernel/tracing
+mkdir -p /tmp/lower /tmp/upper /tmp/work /tmp/merged
+echo low >/tmp/lower/low
+mount -t overlay overlay -o lowerdir=/tmp/lower,upperdir=/tmp/upper,workdir=/tmp/work /tmp/merged
+cd /sys/kernel/tracing
+echo 'p:lkrg/override override_creds' >kprobe_events
+echo 'p:lkrg/revert revert_creds' >>kprobe_events
+echo 'r:lkrg/shown overlay:ovl_dentry_init_reval' >>kprobe_events
+echo 1 >events/lkrg/enable
+echo 1 >/tmp/merged/file
+mkdir /tmp/merged/dir
+mknod /tmp/merged/fifo p
+ln -s file /tmp/merged/link
+ln /tmp/merged/file /tmp/merged/hard
+echo more >>/tmp/merged/low
+mv /tmp/merged/file /tmp/merged/dir/
+cat /tmp/merged/low /tmp/merged/dir/file
+rm -r /tmp/merged/dir /tmp/merged/fifo
+echo 0 >events/lkrg/enable
+grep -v '^#' trace
+"""
+
+
+@pytest.mark.parametrize("name", ["stock", "partywall"])
+def test_the_depth_of_overrides_is_what_lkrg_makes_of_it(boot: Boot, name: str) -> None:
+    ran = boot(name, Job({"1-follow": FOLLOW}, modules=["overlay"]))
+    assert ran.ended, ran.end
+    events = re.findall(r"-(\d+) .*: (override|revert|shown): \(", ran.output("1-follow"))
+    depth: dict[str, int] = {}
+    for task, event in events:
+        known = depth.get(task, 0)
+        if event == "shown":
+            depth[task] = 1 if known == 2 else known
+        else:
+            depth[task] = known + (1 if event == "override" else -1)
+        assert depth[task] >= 0, f"task {task} reverts what it has not overridden"
+    assert set(depth.values()) == {0}
+    counts = {event: sum(one == event for _, one in events) for event in ("override", "shown")}
+    # Each file that is made is shown once and overridden for twice.
+    assert counts["shown"] >= 4, counts
+    assert sum(event == "revert" for _, event in events) < counts["override"]
+
+
 CACHES = ("cred", "ovl_inode", "filp")
 
 

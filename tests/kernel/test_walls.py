@@ -65,7 +65,9 @@ SIGNAL = ("stock", "partywall", "-w", "signal")
 def test_a_signal_meets_no_neighbour(compared: Compared, shape: tuple[str, ...]) -> None:
     (change,) = compared(*SIGNAL, *shape).workloads
     assert change.walls.before >= 3
-    assert moved(change, "init_ucounts")[0] == pytest.approx(4, rel=0.3)
+    # Every signal moves the line of the limit twice. That of the count is moved by the
+    # first of a user's pending signals alone: from never to twice, by who runs when.
+    assert 1.98 <= moved(change, "init_ucounts")[0] <= 4.04
     assert moved(change, "aa_profile")[0] == pytest.approx(2, rel=0.01)
     assert [one.object for one in change.objects if one.transfers.after] == []
 
@@ -95,7 +97,10 @@ def test_no_operation_of_an_overlay_meets_others_in_a_credential(kept: Kept) -> 
     name = "cred: struct cred"
     comparison, ours = kept(*OVERLAY)
     before = {change.title: moved(change, name)[0] for change in comparison.workloads}
-    assert len(before) == 29
+    assert len(before) == 31
+    # In RCU walk, on CPUs that did nothing else on the mount before.
+    assert before["overlay/access-missing"] > 1
+    assert before["overlay/stat-volume"] > 1
     # All but what asks nothing of the layers but their device and inode.
     assert sum(transfers > 1 for transfers in before.values()) >= 25, before
     # mkdir() has credentials of its own made, in memory that another CPU may have

@@ -54,6 +54,21 @@ static void op_stat(unsigned long n)
 	check(stat(file, &st), "stat");
 }
 
+static void op_access_missing(unsigned long n)
+{
+	(void)n;
+	check(!access(SHARED_DIR "/missing", F_OK) || errno != ENOENT, "access");
+}
+
+static void op_stat_volume(unsigned long n)
+{
+	struct stat st;
+
+	(void)n;
+	/* Any container's /dev is a tmpfs. */
+	check(stat("/dev/null", &st), "stat");
+}
+
 static void op_statfs(unsigned long n)
 {
 	struct statfs st;
@@ -227,29 +242,33 @@ static const struct op {
 	const char *name;
 	void (*run)(unsigned long n);
 	void (*prepare)(const struct run *run);
+	/* It has nothing on the mount that was made for it. */
+	int bare;
 } ops[] = {
-	{ "access", op_access, NULL },
-	{ "chmod", op_chmod, NULL },
-	{ "copy-up", op_copy_up, prepare_copy_up },
-	{ "create", op_create, NULL },
-	{ "fsync", op_fsync, NULL },
-	{ "getxattr", op_getxattr, NULL },
-	{ "link", op_link, NULL },
-	{ "listxattr", op_listxattr, NULL },
-	{ "lookup", op_lookup, NULL },
-	{ "mkdir", op_mkdir, NULL },
-	{ "mmap", op_mmap, NULL },
-	{ "open", op_open, NULL },
-	{ "read", op_read, NULL },
-	{ "readdir", op_readdir, NULL },
-	{ "readlink", op_readlink, NULL },
-	{ "rename", op_rename, prepare_rename },
-	{ "setxattr", op_setxattr, NULL },
-	{ "stat", op_stat, NULL },
-	{ "statfs", op_statfs, NULL },
-	{ "truncate", op_truncate, NULL },
-	{ "unlink", op_unlink, prepare_unlink },
-	{ "write", op_write, NULL },
+	{ "access", op_access, NULL, 0 },
+	{ "access-missing", op_access_missing, NULL, 1 },
+	{ "chmod", op_chmod, NULL, 0 },
+	{ "copy-up", op_copy_up, prepare_copy_up, 0 },
+	{ "create", op_create, NULL, 0 },
+	{ "fsync", op_fsync, NULL, 0 },
+	{ "getxattr", op_getxattr, NULL, 0 },
+	{ "link", op_link, NULL, 0 },
+	{ "listxattr", op_listxattr, NULL, 0 },
+	{ "lookup", op_lookup, NULL, 0 },
+	{ "mkdir", op_mkdir, NULL, 0 },
+	{ "mmap", op_mmap, NULL, 0 },
+	{ "open", op_open, NULL, 0 },
+	{ "read", op_read, NULL, 0 },
+	{ "readdir", op_readdir, NULL, 0 },
+	{ "readlink", op_readlink, NULL, 0 },
+	{ "rename", op_rename, prepare_rename, 0 },
+	{ "setxattr", op_setxattr, NULL, 0 },
+	{ "stat", op_stat, NULL, 0 },
+	{ "stat-volume", op_stat_volume, NULL, 1 },
+	{ "statfs", op_statfs, NULL, 0 },
+	{ "truncate", op_truncate, NULL, 0 },
+	{ "unlink", op_unlink, prepare_unlink, 0 },
+	{ "write", op_write, NULL, 0 },
 };
 
 static const struct op *op;
@@ -292,7 +311,7 @@ static void prepare(const struct run *run)
 		strcpy(file, SHARED_FILE);
 		fd = open(file, O_RDONLY);
 		check(fd < 0, "opening the shared file");
-	} else {
+	} else if (!op->bare) {
 		prepare_own(run);
 	}
 	if (op->prepare)
