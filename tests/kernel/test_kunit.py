@@ -22,6 +22,7 @@ CASES = [
     "stock_of_others_is_no_use",
     "deep_namespaces_keep_no_stock",
     "an_exact_level_relaxes",
+    "an_exact_level_relaxes_over_the_limit",
     "race_at_the_users_limit",
     "race_at_an_ancestors_limit",
     "race_at_two_levels",
@@ -44,6 +45,8 @@ CASES = [
     "test_around_again",
     "test_the_last_one",
     "test_many_at_once",
+    "a_method_finds_its_file_until_it_ends",
+    "a_device_may_outlive_its_class",
 ]
 
 
