@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,8 +17,9 @@
 #define TAKERS 2
 
 static volatile sig_atomic_t handled;
-static sigset_t calls, replies, all;
+static sigset_t calls, replies, alarms, all;
 static pid_t leader;
+static int status_file;
 
 static void handler(int signo)
 {
@@ -103,6 +106,25 @@ static void child(void)
 		fail("waitpid");
 }
 
+/* The timer's interrupt sends it, and so charges no memory cgroup for it. */
+static void alarm_once(void)
+{
+	struct itimerval soon = { .it_value = { .tv_usec = 100 } };
+
+	if (setitimer(ITIMER_REAL, &soon, NULL))
+		fail("setitimer");
+	await(&alarms, SIGALRM);
+}
+
+static void watched(void)
+{
+	char text[4096];
+
+	raise_one();
+	if (pread(status_file, text, sizeof(text), 0) <= 0)
+		fail("reading /proc/self/status");
+}
+
 static const struct {
 	const char *name;
 	void (*operation)(void);
@@ -111,6 +133,8 @@ static const struct {
 	{ "burst", burst },
 	{ "turns", turn },
 	{ "child", child },
+	{ "alarm", alarm_once },
+	{ "watched", watched },
 };
 
 static void (*chosen)(void);
@@ -124,6 +148,8 @@ static void prepare(const struct run *run)
 	sigaddset(&calls, SIGRTMIN);
 	sigemptyset(&replies);
 	sigaddset(&replies, SIGRTMIN + 1);
+	sigemptyset(&alarms);
+	sigaddset(&alarms, SIGALRM);
 	sigfillset(&all);
 	for (n = 0; n < sizeof(variants) / sizeof(*variants); n++)
 		if (!strcmp(run->variant, variants[n].name))
@@ -140,6 +166,13 @@ static void prepare(const struct run *run)
 		sigemptyset(&set);
 		sigaddset(&set, SIGCHLD);
 		sigprocmask(SIG_BLOCK, &set, NULL);
+	}
+	if (chosen == alarm_once)
+		sigprocmask(SIG_BLOCK, &alarms, NULL);
+	if (chosen == watched) {
+		status_file = open("/proc/self/status", O_RDONLY);
+		if (status_file < 0)
+			fail("opening /proc/self/status");
 	}
 	if (chosen == turn) {
 		pthread_t id;
