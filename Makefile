@@ -4,7 +4,7 @@
 
 PARTYWALL = .venv/bin/partywall
 
-.PHONY: setup check compare test test-unit test-guest test-kernel test-recorder lint bench doctor
+.PHONY: setup check compare test test-unit test-guest test-kernel test-recorder lint bench doctor soak
 .PHONY: clean
 
 setup:
@@ -39,9 +39,13 @@ test-unit: setup-dev
 test-guest: setup-dev
 	.venv/bin/pytest tests/guest
 
-# Builds kernels first, two of them with sanitizers: an hour on two cores, once.
+# Builds kernels first, one of them with sanitizers: 40 minutes on two cores, once.
 test-kernel: setup-dev
 	.venv/bin/pytest tests/kernel
+
+# What finds its faults by chance: races and floods, with sanitizers, for as long as it takes.
+soak: setup-dev
+	.venv/bin/pytest tests/kernel -m soak
 
 # The pages and the picture that the documentation shows; builds both kernels first.
 .PHONY: gallery

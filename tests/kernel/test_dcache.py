@@ -305,6 +305,7 @@ def test_an_image_of_twenty_layers(boot: Boot, name: str, least: int, most: int)
     assert 1000 * least <= after - before <= 1000 * most + 50
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("variant", ["lean+net+debug", "lean+net+kcsan"])
 def test_what_is_there_is_found(boot: Boot, variant: str) -> None:
     script = (
@@ -357,6 +358,7 @@ wait
 """
 
 
+@pytest.mark.soak
 def test_counts_hold_while_cgroups_mounts_and_processors_go(boot: Boot) -> None:
     script = CGROUPS + LIMIT.format(enforce=1) + COMING_AND_GOING
     script += (

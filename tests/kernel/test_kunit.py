@@ -17,6 +17,7 @@ CASES = [
     "over_limit_is_charged_and_counts",
     "large_charges_are_exact",
     "stock_is_kept_and_not_shown",
+    "queues_and_memory_are_not_kept",
     "signals_outlive_users",
     "more_users_than_slots",
     "stock_of_others_is_no_use",
@@ -26,6 +27,7 @@ CASES = [
     "race_at_the_users_limit",
     "race_at_an_ancestors_limit",
     "race_at_two_levels",
+    "race_of_users_that_come_and_go",
     "cold_items_are_walked_first",
     "a_rotated_item_is_cold_no_more",
     "an_item_can_become_cold",
@@ -53,7 +55,10 @@ CASES = [
 TOUCHED = r"ucounts?|charge|stock|exact|sigqueue|slot|list_lru|negative_|kernfs|net_namespace|inum"
 
 
-@pytest.mark.parametrize("variant", ["lean+net+debug", "lean+net+kcsan"])
+KCSAN = pytest.param("lean+net+kcsan", marks=pytest.mark.soak)
+
+
+@pytest.mark.parametrize("variant", ["lean+net+debug", KCSAN])
 def test_all_pass(boot: Boot, variant: str) -> None:
     ran = boot(f"partywall+{variant}", Job({}, timeout=900, options="kunit.enable=1 loglevel=7"))
     assert ran.ended, ran.end

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import pytest
 from machine import Job, Ran, slabs
 
 Boot = Callable[[str, Job], Ran]
@@ -62,6 +63,7 @@ def test_signals_at_exiting_threads_leave_no_queue_entry(boot: Boot) -> None:
     assert ran.alarms() == []
 
 
+@pytest.mark.soak
 def test_the_same_under_kasan_and_lockdep(boot: Boot) -> None:
     tasks = {"1-exits": "exits 60", "2-namespaces": "namespaces 2000 16"}
     ran = boot(

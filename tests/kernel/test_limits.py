@@ -45,12 +45,14 @@ def test_64_tasks_race_for_a_limit(boot: Boot) -> None:
     exact(boot("partywall", job), "1-race")
 
 
+@pytest.mark.soak
 def test_processors_come_and_go_meanwhile(boot: Boot) -> None:
     script = f"touch /run/churn\n{CHURN}\n{races(6, TYPES[:2])}\nrm /run/churn; wait"
     job = Job({"1-race": script}, ["limits"], memory=3072, timeout=600)
     exact(boot("partywall", job), "1-race")
 
 
+@pytest.mark.soak
 def test_the_races_under_kasan_and_lockdep(boot: Boot) -> None:
     job = Job({"1-race": races(2)}, ["limits"], memory=4096, timeout=900)
     exact(boot("partywall+lean+net+debug", job), "1-race")

@@ -129,6 +129,7 @@ def test_no_socket_of_netlink_is_left_out_by_diag(boot: Boot) -> None:
     assert ran.alarms() == []
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("variant", ["lean+net+debug", "lean+net+kcsan"])
 def test_a_storm_under_sanitizers(boot: Boot, variant: str) -> None:
     script = f"netns storm 25\n{SETTLED}"
@@ -157,6 +158,7 @@ echo 1 >/sys/kernel/rcu_expedited
 EACH = 41
 
 
+@pytest.mark.soak
 def test_allocations_of_a_setup_may_fail(boot: Boot) -> None:
     script = f"{FAILING}netns fail 4 {EACH}\n{SETTLED}netns churn 4 1\n"
     job = Job({"1-netns": script}, ["netns"], memory=4096, timeout=3600)

@@ -199,6 +199,7 @@ def test_mounts_under_load_leave_no_credentials(boot: Boot) -> None:
         assert after[cache] <= before[cache] + 150, (cache, before, after)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("variant", ["debug", "kcsan"])
 def test_mounts_under_load_with_sanitizers(boot: Boot, variant: str) -> None:
     job = Job({"1-mounts": "mounts 60"}, ["mounts"], modules=["overlay"], memory=4096, timeout=600)
