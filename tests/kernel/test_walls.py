@@ -61,13 +61,20 @@ def moved(change: WorkloadChange, name: str) -> tuple[float, float]:
 SIGNAL = ("stock", "partywall", "-w", "signal")
 
 
+def signals_charge_a_user(transfers: float) -> bool:
+    """Tell whether each signal moves the line of the limit twice.
+
+    That of the count is moved by the first of a user's pending signals alone: from
+    never to twice, by who runs when.
+    """
+    return 1.98 <= transfers <= 4.04
+
+
 @pytest.mark.parametrize("shape", [(), ("-n", "1", "-c", "8")])
 def test_a_signal_meets_no_neighbour(compared: Compared, shape: tuple[str, ...]) -> None:
     (change,) = compared(*SIGNAL, *shape).workloads
     assert change.walls.before >= 3
-    # Every signal moves the line of the limit twice. That of the count is moved by the
-    # first of a user's pending signals alone: from never to twice, by who runs when.
-    assert 1.98 <= moved(change, "init_ucounts")[0] <= 4.04
+    assert signals_charge_a_user(moved(change, "init_ucounts")[0])
     assert moved(change, "aa_profile")[0] == pytest.approx(2, rel=0.01)
     assert [one.object for one in change.objects if one.transfers.after] == []
 
@@ -79,6 +86,22 @@ def test_a_signal_takes_nothing_from_the_slab_and_costs_no_more(
     (change,) = compared(*SIGNAL, *shape).workloads
     assert [(call.calls.before, call.calls.after) for call in change.calls] == [(1, 0), (1, 0)]
     assert change.instructions.after < change.instructions.before
+
+
+def test_a_timers_signal_takes_nothing_from_the_slab_either(compared: Compared) -> None:
+    # Others' memory is freed by RCU now and then, in whichever operation.
+    (change,) = compared("stock", "partywall", "-w", "signal/alarm").workloads
+    taken = change.calls[0].calls
+    assert taken.before == pytest.approx(1, abs=0.1)
+    assert taken.after == pytest.approx(0, abs=0.1)
+
+
+def test_who_looks_at_a_status_takes_no_line_of_who_signals(compared: Compared) -> None:
+    (change,) = compared("stock", "partywall", "-w", "signal/watched").workloads
+    assert signals_charge_a_user(moved(change, "init_ucounts")[0])
+    assert moved(change, "init_ucounts")[1] == 0
+    assert moved(change, "ucounts_stock")[1] == 0
+    assert change.wall_transfers.after < change.wall_transfers.before
 
 
 def test_forks_meet_in_no_count_of_a_users_processes(compared: Compared) -> None:
@@ -116,32 +139,38 @@ def test_no_operation_of_an_overlay_meets_others_in_a_credential(kept: Kept) -> 
 
 # What the journal and the page cache do beside the others differs from run to run,
 # and so does how long one of four waits for the counters that statfs() sums up.
-STEADY = frozenset(
-    f"overlay/{name}" for name in "access getxattr listxattr read readlink write".split()
-)
+STEADY = frozenset(f"overlay/{name}" for name in "access getxattr listxattr readlink".split())
+
+# They ask for the mounter's credentials once and no layer of a permission check. To find
+# the processor's own is some instructions more than to find the only ones.
+ASKS_ONCE = frozenset({"overlay/read", "overlay/write"})
 
 
 def test_no_operation_of_an_overlay_costs_more(compared: Compared) -> None:
-    relative = {
-        change.title: change.instructions.relative for change in compared(*OVERLAY).workloads
-    }
-    assert set(relative) > STEADY
-    dearer = {
-        title: more
-        for title, more in relative.items()
-        if more is None or more > (0 if title in STEADY else 0.03)
-    }
+    changes = {change.title: change.instructions for change in compared(*OVERLAY).workloads}
+    assert set(changes) > STEADY | ASKS_ONCE
+    dearer = {}
+    for title, change in changes.items():
+        allowed = 0.03 * change.before
+        if title in STEADY | ASKS_ONCE:
+            allowed = 8 if title in ASKS_ONCE else 0
+        if change.after - change.before > allowed:
+            dearer[title] = (change.before, change.after)
     assert dearer == {}
 
 
 def test_what_is_built_here_costs_what_debians_own_costs(compared: Compared) -> None:
     # Who meets a neighbour may have to spin, and who meets whom is chance: what
-    # costs more with seven of them, but not with one, costs the same.
+    # costs more with seven of them, but not with one, costs the same. Look-ups of
+    # new names in one directory try again whenever another was added, with any number
+    # of neighbours; so they say nothing here.
     few = {
         change.title: change.instructions.relative
         for change in compared("debian", "stock", "-n", "2", "-c", "1").workloads
     }
     for change in compared("debian", "stock").workloads:
+        if change.title == "negative/unique":
+            continue
         found = [change.instructions.relative, few.get(change.title)]
         least = min((one for one in found if one is not None), key=abs)
         assert least == pytest.approx(0, abs=0.02), (change.title, found)
@@ -153,6 +182,10 @@ def test_what_is_built_here_has_the_walls_of_debians_own(compared: Compared) -> 
         assert after == pytest.approx(before, rel=0.3, abs=0.01), change.title
         if change.title in ("signal", "overlay/access"):
             for one in change.objects:
+                if "init_ucounts" in one.object:
+                    assert signals_charge_a_user(one.transfers.before)
+                    assert signals_charge_a_user(one.transfers.after)
+                    continue
                 assert one.transfers.after == pytest.approx(one.transfers.before, rel=0.01)
                 assert one.lines.after == one.lines.before
         elif change.objects:
