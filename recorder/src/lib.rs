@@ -11,6 +11,7 @@ pub mod format;
 pub mod hooks;
 pub mod insn;
 pub mod locks;
+pub mod still;
 pub mod table;
 pub mod vcpu;
 

@@ -882,6 +882,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
             s.id = id;
             s.vcpus = (*info).vcpus as usize;
             STATE = Box::into_raw(Box::new(s));
+            crate::still::stop_rcu();
             abi::on_translation(id, on_translate);
             0
         }
