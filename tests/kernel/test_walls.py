@@ -221,6 +221,13 @@ def test_namespaces_keep_netlink_s_kernel_sockets_to_themselves(compared: Compar
     assert after == 0
 
 
+def test_who_listens_to_all_is_no_concern_of_new_namespaces(compared: Compared) -> None:
+    (change,) = compared("stock", "partywall", "-w", "netns/heard").workloads
+    before, after = moved(change, "nl_table_lock")
+    assert before > 20
+    assert after == 0
+
+
 def test_namespaces_meet_an_eighth_as_often(compared: Compared) -> None:
     # How many die at a time is chance: 350 to 400 of 4,100 were seen.
     (change,) = compared(*NETNS).workloads
