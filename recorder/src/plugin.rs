@@ -882,7 +882,9 @@ pub unsafe extern "C" fn qemu_plugin_install(
             s.id = id;
             s.vcpus = (*info).vcpus as usize;
             STATE = Box::into_raw(Box::new(s));
-            crate::still::stop_rcu();
+            if !crate::still::stop_rcu() {
+                eprintln!("partywall recorder: QEMU's RCU thread runs on: two runs may differ");
+            }
             abi::on_translation(id, on_translate);
             0
         }

@@ -9,9 +9,10 @@
 //! killed: what is never freed meanwhile does no harm.
 //!
 //! The thread is stopped by a signal whose handler does not return, one of those
-//! that QEMU leaves its threads. Nothing it holds then is needed by others: it
-//! is asked to stop while it sleeps, and it sleeps with no lock that anybody but
-//! who waits for such a grace period takes.
+//! that QEMU leaves its threads. It must hold nothing then that others need, as
+//! the allocator's locks: it is stopped when it has slept for longer than it
+//! does between two looks (10 ms), so that it waits for work. Who gives it work
+//! is the thread that installs the plugin, and so does not meanwhile.
 
 use std::fs;
 use std::os::raw::{c_int, c_long};
@@ -22,6 +23,7 @@ use std::time::Duration;
 const SIGFPE: c_int = 8;
 const NAME: &str = "call_rcu";
 const PATIENCE: u32 = 500;
+const QUIET: u32 = 30;
 
 extern "C" {
     fn getpid() -> c_int;
@@ -83,16 +85,20 @@ fn find(name: &str) -> Option<c_int> {
     })
 }
 
-/// Wait until a thread that takes the signal sleeps, for a millisecond at least.
+/// Wait until a thread that takes the signal sleeps, for `QUIET` milliseconds at least.
 fn falls_asleep(task: c_int) -> bool {
     let mut before = None;
+    let mut quiet = 0;
     for _ in 0..PATIENCE {
         let now = Sleep::of(task);
         match &now {
             Some(sleep) if !sleep.takes_signal => return false,
-            Some(sleep) if sleep.state == 'S' && now == before => return true,
-            Some(_) => {}
+            Some(sleep) if sleep.state == 'S' && now == before => quiet += 1,
+            Some(_) => quiet = 0,
             None => return false,
+        }
+        if quiet == QUIET {
+            return true;
         }
         before = now;
         thread::sleep(Duration::from_millis(1));
@@ -100,12 +106,14 @@ fn falls_asleep(task: c_int) -> bool {
     false
 }
 
-/// Stop QEMU's RCU thread for good; return whether there is one that was stopped.
+/// Stop QEMU's RCU thread for good; return false if it is there and can't be stopped.
 ///
 /// To be called where nobody else gives it work: when the plugin is installed.
 pub fn stop_rcu() -> bool {
     let task = match find(NAME) {
         Some(task) if falls_asleep(task) => task,
+        // Versions that give their threads no names hurry nobody.
+        None => return true,
         _ => return false,
     };
     // SAFETY: the handler is reset as soon as the one thread that it is for has
