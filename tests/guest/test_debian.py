@@ -87,7 +87,10 @@ def test_network_namespaces_meet_in_sysfs_proc_and_the_allocator(check: Check) -
         "pcpu_lock",
         "pcpu_alloc_mutex",
     ):
-        assert walls(netns, name), name
+        # Small globals share lines as the linker of each build lays them: then it is a
+        # field of the wall that another one gave its name.
+        beside = [use for wall in netns.walls for use in wall.fields if use.path == name]
+        assert walls(netns, name) or beside, name
     fields = {use.path for wall in walls(netns, "kernfs_root") for use in wall.fields}
     assert "kernfs_rwsem.count" in fields
 
