@@ -225,9 +225,11 @@ def test_namespaces_keep_netlink_s_kernel_sockets_to_themselves(compared: Compar
 
 def test_who_listens_to_all_is_no_concern_of_new_namespaces(compared: Compared) -> None:
     (change,) = compared("stock", "partywall", "-w", "netns/heard").workloads
-    before, after = moved(change, "nl_table_lock")
-    assert before > 20
-    assert after == 0
+    # On stock each event takes the lock.  One is left: the death of a namespace's generic socket
+    # takes it once, for some sixteen instructions, and how many die meanwhile is chance.
+    held = {lock.object: lock.instructions for lock in change.locks}["nl_table_lock"]
+    assert held.before > 400
+    assert held.after < held.before / 10
 
 
 def test_namespaces_meet_an_eighth_as_often(compared: Compared) -> None:
