@@ -4,10 +4,11 @@
     .venv/bin/python tests/kernel/flood.py [--names N] [--memory MIB]
 
 Boots stock's kernel and ours in guests of a few hundred MiB or of 2 GiB, fills
-them with names that never come again, and prints four tables: how many were
+them with names that never come again, and prints five tables: how many were
 kept and how much memory they took; what names that are asked for again met
-with meanwhile, and those of another cgroup before, then and after; and for how
-long a processor could not be had.
+with meanwhile, and those of another cgroup before, then and after; for how
+long a processor could not be had; and what a look-up takes, with the pruning
+that it is the cause of, where there are many mounts and cgroups.
 """
 
 from __future__ import annotations
@@ -159,11 +160,45 @@ def pauses(names: int) -> Table:
     return table
 
 
+# File systems that the flood does not come to, and cgroups each of which has names.
+MOUNTS, CGROUPS = 2000, 200
+
+CROWD = {
+    "alone": "",
+    f"{MOUNTS:,} mounts": f"""\
+for n in $(seq {MOUNTS}); do mkdir -p /m/$n; mount -t tmpfs tmpfs /m/$n; done
+""",
+    f"{CGROUPS} cgroups more": f"""\
+echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+for n in $(seq {CGROUPS}); do
+	mkdir /sys/fs/cgroup/$n /new/e/$n
+	sh -c 'echo $$ >/sys/fs/cgroup/'$n'/cgroup.procs; exec missing flood /new/e/'$n' 100'
+done
+""",
+}
+
+
+def mounts(names: int) -> Table:
+    """What each look-up of a flood takes, pruning included, in instructions."""
+    table = Table("kernel", *CROWD, title=f"{names:,} names, in instructions each")
+    for kind in KINDS:
+        script = "".join(
+            f"{setup}mkdir /new/d/{n}\nmissing flood /new/d/{n} {names}\nsleep 1\n"
+            for n, setup in enumerate(CROWD.values())
+        )
+        output = ran(kind, script, memory=384, counted=True)
+        seconds = re.findall(rf"flood {names} names, 1 tasks, ([\d.]+) s", output)
+        table.add_row(kind.title, *(f"{float(took) / names / 2e-9:,.0f}" for took in seconds))
+    return table
+
+
 @click.command()
 @click.option("--names", default=10_000_000, show_default=True, help="Names of the flood.")
 @click.option("--memory", default=2048, show_default=True, help="MiB of its guest.")
 @click.option(
-    "--only", type=click.Choice(["kept", "wanted", "victim", "pauses"]), help="One table."
+    "--only",
+    type=click.Choice(["kept", "wanted", "victim", "pauses", "mounts"]),
+    help="One table.",
 )
 def main(names: int, memory: int, only: str | None) -> None:
     """Print what a flood of names that are not there does to stock's kernel and ours."""
@@ -176,6 +211,8 @@ def main(names: int, memory: int, only: str | None) -> None:
         console.print(victim(names // 5))
     if only in (None, "pauses"):
         console.print(pauses(names // 10))
+    if only in (None, "mounts"):
+        console.print(mounts(names // 20))
 
 
 if __name__ == "__main__":

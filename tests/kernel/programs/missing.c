@@ -65,7 +65,7 @@ static int flood(const char *dir, long names, int tasks)
 		_exit(0);
 	}
 	must(all_ended(), "flood");
-	printf("flood %ld names, %d tasks, %.1f s\n", names, tasks, now() - began);
+	printf("flood %ld names, %d tasks, %.3f s\n", names, tasks, now() - began);
 	return 0;
 }
 
