@@ -6,11 +6,12 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from partywall import guest, image, qemu, workloads
+from partywall import cache, guest, image, qemu, workloads
 from partywall.errors import EnvironmentProblem, UsageProblem
 from partywall.guest import Guest
 from partywall.image import Topology
@@ -148,18 +149,35 @@ def prove(progress: Progress, first: int = 1) -> Iterator[str]:
             yield patch.name
 
 
-def prove_compiled(progress: Progress, first: int = 1) -> Iterator[str]:
+def compiled_before(patches: list[series.Patch], progress: Progress) -> int:
+    """How many of the first patches `prove_compiled` has proven, here and as they are.
+
+    What was compiled then are the C files that patches changed at that time.
+    """
+    keys = build.step_keys(patches, _COMPILED, progress)
+    return next((n for n, key in enumerate(keys) if not cache.has("proof", key)), len(keys))
+
+
+def prove_compiled(
+    progress: Progress, first: int = 1, seconds: float | None = None
+) -> Iterator[str]:
     """As `prove`, but that C files which any patch changes compile is all that is asked.
 
-    PartywallError for the first patch after which one does not, or with a warning, and
-    if checkpatch has something to say of it.
+    Begins no patch after ``seconds``. What was proven is remembered, for
+    `compiled_before`. PartywallError for the first patch after which a file does not
+    compile, or with a warning, and if checkpatch has something to say of it.
     """
     patches = _patches(first)
     touched = sorted({path for patch in patches for path in c_files(patch)})
+    keys = build.step_keys(patches, _COMPILED, progress)
+    begun = time.monotonic()
     with build.steps(patches[: first - 1], _COMPILED, progress) as step:
         for number, patch in enumerate(patches[first - 1 :], start=first):
+            if seconds is not None and time.monotonic() - begun > seconds:
+                return
             step.apply(patch)
             _checked(step.make.tree, patch)
             title = f"{number} of {len(patches)}, {patch.name}"
             compiles(step.make, objects(step.make.tree, touched), progress, title)
+            cache.entry("proof", keys[number - 1], lambda folder: None, progress)
             yield patch.name

@@ -80,20 +80,38 @@ def series_refresh(tree: Path) -> int:
 
 
 @series_group.command("prove")
-@click.option("--from", "first", default=1, show_default=True, help="Number of the first patch.")
+@click.option("--from", "first", type=int, help="Number of the first patch, 1 if not given.")
 @click.option(
     "--compile-only", is_flag=True, help="Compile what the series changes, and boot nothing."
 )
-def series_prove(first: int, compile_only: bool) -> int:
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0),
+    help="With --compile-only: begin no patch after that. The next run goes on from there.",
+)
+def series_prove(first: int | None, compile_only: bool, minutes: float | None) -> int:
     """Build and boot the kernel after each patch; run checkpatch and sparse on it.
 
     A patch that changes a header takes as long as a whole build, and all of them take
-    hours. To compile only the C files that some patch changes takes less than one.
+    hours. To compile only the C files that some patch changes takes less than one; and
+    what was proven so, and is as it was, is not done again, unless --from says so.
     """
-    proof, said = prove.prove, "builds, boots, checkpatch and sparse have nothing new to say"
-    if compile_only:
-        proof, said = prove.prove_compiled, "compiles, checkpatch has nothing to say"
+    if minutes is not None and not compile_only:
+        raise UsageProblem("--minutes goes with --compile-only", "or leave it out")
     with progress_on_terminal() as progress:
-        for name in proof(progress, first):
-            click.echo(f"{name}: {said}")
+        if not compile_only:
+            for name in prove.prove(progress, first or 1):
+                click.echo(f"{name}: builds, boots, checkpatch and sparse have nothing new to say")
+            return 0
+        patches = series.read()
+        proven = first - 1 if first else prove.compiled_before(patches, progress)
+        if proven and not first:
+            click.echo(f"{proven} of {len(patches)} patches were proven before")
+        if proven < len(patches):
+            seconds = None if minutes is None else minutes * 60
+            for name in prove.prove_compiled(progress, proven + 1, seconds):
+                click.echo(f"{name}: compiles, checkpatch has nothing to say")
+                proven += 1
+    if proven < len(patches):
+        click.echo(f"{len(patches) - proven} patches are not proven: no time was left")
     return 0

@@ -369,6 +369,17 @@ class Steps:
         return _kernel(into, title)
 
 
+def step_keys(patches: list[series.Patch], variant: Variant, progress: Progress) -> list[str]:
+    """For each patch the hash of all that what `steps` has after it is made from."""
+    origin = source.get(progress)
+    base = _key(configuration(debian_config(progress), fragments(variant)), origin.key, "step")
+    keys = []
+    for patch in patches:
+        base = hashlib.sha256(f"{base} {series.digest([patch])}".encode()).hexdigest()
+        keys.append(base)
+    return keys
+
+
 @contextlib.contextmanager
 def steps(patches: list[series.Patch], variant: Variant, progress: Progress) -> Iterator[Steps]:
     """A tree with ``patches`` applied, to go on from, patch by patch."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from partywall import prove
+from partywall import cache, prove
 from partywall.errors import EnvironmentProblem, UsageProblem
 from partywall.kernels import build, series
 from partywall.progress import Progress, Quiet
@@ -63,6 +63,17 @@ def test_a_file_that_another_takes_in_is_no_object(tmp_path: Path) -> None:
     (tmp_path / "net/core_kunit.c").write_text("int x;\n")
     paths = ["net/core.c", "net/core_kunit.c", "net/comes_later.c"]
     assert prove.objects(tmp_path, paths) == ["net/core.o"]
+
+
+@pytest.mark.parametrize(("proven", "count"), [("", 0), ("abc", 3), ("ac", 1), ("bc", 0)])
+def test_what_was_proven_before_ends_where_a_patch_was_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proven: str, count: int
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(build, "step_keys", lambda *of: list("abc"))
+    for key in proven:
+        cache.entry("proof", key, lambda folder: None, Quiet())
+    assert prove.compiled_before(series.read()[:3], Quiet()) == count
 
 
 MAKEFILE = """\
