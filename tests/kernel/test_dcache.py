@@ -277,6 +277,64 @@ def test_who_has_less_keeps_a_reserve_whatever_others_ask_for(boot: Boot) -> Non
     assert numbers(output, "one")[0] >= 1950
 
 
+def test_who_keeps_all_names_warm_makes_room(boot: Boot) -> None:
+    # As many as there may be, each asked for again all the time; and another that has
+    # none yet, whose names come again, too. What ages is taken whether it was asked for.
+    script = (
+        LIMIT.format(enforce=0)
+        + CGROUPS
+        + (
+            "for n in 1 2 3; do mkdir /new/d/$n\n"
+            "in_other missing again /new/d/$n 15000 2; done\n"
+            f"{NEG_STATE}"
+            "(while [ ! -e /stop ]; do for n in 1 2 3; do\n"
+            "in_other missing again /new/d/$n 15000 1; done; done) >/dev/null &\n"
+            "for n in $(seq 20); do in_one missing again /new/e 6000 1 >/dev/null; sleep 1; done\n"
+            "echo one $(of one)\necho other $(of other)\ntouch /stop; wait\n"
+            f"{NEG_STATE}"
+        )
+    )
+    output = said(boot("partywall", job(script, timeout=400)))
+    found = state(output)
+    assert found["aged"] > 1000
+    # More than the last eighth, which is 3,200.
+    assert numbers(output, "one")[0] > 5000
+
+
+def test_files_made_where_names_were_known_stay_below_the_limit(boot: Boot) -> None:
+    # Names that are known not to be become files, more than there may be of the former;
+    # and then all go.
+    script = LIMIT.format(enforce=1) + (
+        "cd /new/d\nfor n in $(seq 40); do\n"
+        "mkdir $n; missing again $n 1000 2\n"
+        "for file in $(seq 0 999); do echo $n/again-$file; done | xargs touch; done\n"
+        f"{NEG_STATE}rm -rf /new/d/*/*\n{NEG_STATE}"
+    )
+    output = said(boot("partywall", job(script, timeout=400)))
+    found = state(output)
+    assert found["peak"] <= found["limit"]
+
+
+def test_names_that_go_elsewhere_do_not_freeze_a_cgroup(boot: Boot) -> None:
+    # A processor tells of all that came, and four of them not of what went.
+    script = (
+        LIMIT.format(enforce=1)
+        + CGROUPS
+        + (
+            "echo 16M >/sys/fs/cgroup/one/memory.max\n"
+            "mkdir /new/d/1 /new/d/2 /new/d/3 /new/d/4 /new/d/5 /new/d/6\n"
+            "for n in 1 2 3 4 5 6; do in_one taskset 1 missing again /new/d/$n 60 2; done\n"
+            "for n in 1 2 3 4; do taskset $((1 << n - 1)) rmdir /new/d/$n; done\n"
+            "echo one $(of one)\n"
+            f"in_one taskset 1 missing flood /new/e 500\n{SETTLE}{NEG_STATE}sleep 2\n"
+            f"in_one taskset 1 missing flood /new/d/5 50\n{NEG_STATE}"
+        )
+    )
+    output = said(boot("partywall", job(script)))
+    before, after = re.findall(r"^state (.+)", output, re.MULTILINE)
+    assert state(f"state {before}")["refused"] == state(f"state {after}")["refused"]
+
+
 def test_nobody_prunes_below_the_low_mark(boot: Boot) -> None:
     # Four tasks on four processors: one of them prunes.
     script = LIMIT.format(enforce=0) + (
