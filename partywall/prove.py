@@ -153,7 +153,8 @@ def prove(progress: Progress, first: int = 1) -> Iterator[str]:
 def compiled_before(patches: list[series.Patch], progress: Progress) -> int:
     """How many of the first patches `prove_compiled` has proven, here and as they are.
 
-    What was compiled then are the C files that patches changed at that time.
+    What was compiled then are the C files that patches changed at that time. Of a
+    message that has changed since checkpatch is not asked again.
     """
     keys = build.step_keys(patches, _COMPILED, progress)
     return next((n for n, key in enumerate(keys) if not cache.has("proof", key)), len(keys))

@@ -100,14 +100,16 @@ def series_prove(first: int | None, compile_only: bool, minutes: float | None) -
         raise UsageProblem("--minutes goes with --compile-only", "or leave it out")
     with progress_on_terminal() as progress:
         if not compile_only:
-            for name in prove.prove(progress, first or 1):
+            for name in prove.prove(progress, 1 if first is None else first):
                 click.echo(f"{name}: builds, boots, checkpatch and sparse have nothing new to say")
             return 0
         patches = series.read()
-        proven = first - 1 if first else prove.compiled_before(patches, progress)
-        if proven and not first:
+        if first is not None:
+            proven = first - 1
+        elif proven := prove.compiled_before(patches, progress):
             click.echo(f"{proven} of {len(patches)} patches were proven before")
-        if proven < len(patches):
+        # A number that no patch has is for the proof to refuse.
+        if first is not None or proven < len(patches):
             seconds = None if minutes is None else minutes * 60
             for name in prove.prove_compiled(progress, proven + 1, seconds):
                 click.echo(f"{name}: compiles, checkpatch has nothing to say")
