@@ -51,15 +51,30 @@ def said(ran: Ran) -> str:
     return output
 
 
+def ours(boot: Boot, script: str, **more: int) -> str:
+    """What the script printed on our kernel."""
+    return said(boot("partywall", job(script, **more)))
+
+
+def in_cgroups(enforce: int, script: str) -> str:
+    """The script under a limit, with a cgroup `one` and an `other` one."""
+    return LIMIT.format(enforce=enforce) + CGROUPS + script
+
+
 def numbers(output: str, name: str) -> list[int]:
     """What stands behind a name at the begin of a line, wherever it does."""
     return [int(found) for found in re.findall(rf"^{name} (\d+)", output, re.MULTILINE)]
 
 
+def states(output: str) -> list[dict[str, int]]:
+    """Each neg-dentry-state that was printed."""
+    lines = re.findall(r"^state (.+)", output, re.MULTILINE)
+    return [dict(zip(STATE, map(int, line.split()), strict=True)) for line in lines]
+
+
 def state(output: str) -> dict[str, int]:
     """The last neg-dentry-state that was printed."""
-    line = re.findall(r"^state (.+)", output, re.MULTILINE)[-1]
-    return dict(zip(STATE, map(int, line.split()), strict=True))
+    return states(output)[-1]
 
 
 # Not what stock has too, there in dentry_lru_isolate(): an entry's mark that it was asked
@@ -125,7 +140,7 @@ def test_without_a_limit_all_names_are_kept(boot: Boot) -> None:
 def test_a_flood_stays_below_the_limit(boot: Boot, enforce: int) -> None:
     script = LIMIT.format(enforce=enforce)
     script += f"missing flood /new/d {FLOOD} 4\n{SETTLE}{NEGATIVE}{NEG_STATE}"
-    output = said(boot("partywall", job(script)))
+    output = ours(boot, script)
     found = state(output)
     assert LEAST < found["limit"] < MOST
     most = found["limit"] if enforce else found["limit"] * 9 // 8
@@ -147,7 +162,7 @@ def test_a_limit_is_a_whole_number_of_percent_up_to_ten(boot: Boot) -> None:
         for value in values
     )
     script += "echo 10 >neg-dentry-pc && cat neg-dentry-pc && echo 0 >neg-dentry-pc\n"
-    assert said(boot("partywall", job(script))).split() == ["10"]
+    assert ours(boot, script).split() == ["10"]
 
 
 def test_names_asked_for_again_are_not_taken(boot: Boot) -> None:
@@ -155,7 +170,7 @@ def test_names_asked_for_again_are_not_taken(boot: Boot) -> None:
         f"missing again /new/e 2000 2\nmissing flood /new/d {FLOOD} 4\n{ENTRIES}"
         f"missing again /new/e 2000 1\n{ENTRIES}{NEG_STATE}"
     )
-    output = said(boot("partywall", job(script)))
+    output = ours(boot, script)
     before, after = numbers(output, "entries")
     # Each that was not found would have made an entry anew.
     assert after - before < 100
@@ -174,7 +189,7 @@ def test_names_asked_for_again_after_they_were_taken_are_kept_then(boot: Boot) -
         f"mkdir /new/d/6; missing flood /new/d/6 {MOST}\n{ENTRIES}"
         f"missing again /new/e 500 1\n{ENTRIES}{NEG_STATE}"
     )
-    output = said(boot("partywall", job(script)))
+    output = ours(boot, script)
     assert state(output)["limit"] < MOST
     before, after = numbers(output, "entries")
     # A tag lasts as long as no other takes its place: most do, each time.
@@ -189,23 +204,22 @@ def test_names_asked_for_again_and_forgotten_make_room(boot: Boot) -> None:
         "for n in $(seq 30); do mkdir /new/d/$n; missing flood /new/d/$n 9000; sleep 1; done\n"
         f"{NEG_STATE}"
     )
-    found = state(said(boot("partywall", job(script, timeout=400))))
+    found = state(ours(boot, script, timeout=400))
     assert found["aged"] > 1000
     assert found["peak"] <= found["limit"]
 
 
 def test_a_neighbour_loses_nothing(boot: Boot) -> None:
     # Asked for once only, so that its cgroup alone speaks for them.
-    script = (
-        LIMIT.format(enforce=0)
-        + CGROUPS
-        + (
+    script = in_cgroups(
+        0,
+        (
             "in_one missing again /new/e 2000 1\necho one $(of one)\n"
             f"in_other missing flood /new/d {FLOOD} 4\necho one $(of one)\necho other $(of other)\n"
             f"{ENTRIES}in_one missing again /new/e 2000 1\n{ENTRIES}{NEG_STATE}"
-        )
+        ),
     )
-    output = said(boot("partywall", job(script)))
+    output = ours(boot, script)
     first, then = numbers(output, "one")
     assert first >= 2000
     assert then >= first - 20
@@ -218,17 +232,16 @@ def test_a_neighbour_loses_nothing(boot: Boot) -> None:
 @pytest.mark.parametrize("enforce", [0, 1])
 def test_a_cgroup_has_its_share(boot: Boot, enforce: int) -> None:
     # 1 % of 64 MiB are 3,495 dentries; a cgroup below it has no limit of its own.
-    script = (
-        LIMIT.format(enforce=enforce)
-        + CGROUPS
-        + (
+    script = in_cgroups(
+        enforce,
+        (
             "echo 64M >/sys/fs/cgroup/one/memory.max\n"
             "for n in 1 2 3 4 5 6 7 8 9; do\n"
             "in_one missing flood /new/d 9000 4; echo one $(of one); done\n"
             f"in_other missing flood /new/e 9000\necho other $(of other)\n{NEG_STATE}"
-        )
+        ),
     )
-    output = said(boot("partywall", job(script)))
+    output = ours(boot, script)
     most = 3495 if enforce else 3495 * 9 // 8
     # Four processors may each have 64 that the others don't know of.
     assert all(count <= most + 256 for count in numbers(output, "one"))
@@ -240,38 +253,36 @@ def test_a_cgroup_has_its_share(boot: Boot, enforce: int) -> None:
 
 def test_a_small_cgroup_is_not_frozen(boot: Boot) -> None:
     # 1,024 at least; what four processors may not have told is a quarter of that.
-    script = (
-        LIMIT.format(enforce=1)
-        + CGROUPS
-        + (
+    script = in_cgroups(
+        1,
+        (
             "echo 16M >/sys/fs/cgroup/one/memory.max\n"
             f"in_one missing flood /new/d 20000 4\n{SETTLE}{NEG_STATE}echo one $(of one)\n"
             f"in_one missing flood /new/e 50\n{NEG_STATE}"
-        )
+        ),
     )
-    output = said(boot("partywall", job(script)))
-    before, after = re.findall(r"^state (.+)", output, re.MULTILINE)
-    assert state(f"state {before}")["pruned"] > 0
-    assert state(f"state {before}")["refused"] == state(f"state {after}")["refused"]
+    output = ours(boot, script)
+    before, after = states(output)
+    assert before["pruned"] > 0
+    assert before["refused"] == after["refused"]
     assert numbers(output, "one")[0] <= 1024
 
 
 def test_who_has_less_keeps_a_reserve_whatever_others_ask_for(boot: Boot) -> None:
     # The other's names are all asked for again, so that nobody takes them, and are
     # more than there may be. Who has less has the last eighth for himself: 3,200.
-    script = (
-        LIMIT.format(enforce=0)
-        + CGROUPS
-        + (
+    script = in_cgroups(
+        0,
+        (
             "for n in 1 2 3; do mkdir /new/d/$n\n"
             "in_other missing again /new/d/$n 15000 2; done\n"
             "in_other missing again /new/d/1 15000 1\n"
             "in_other missing again /new/d/2 15000 1\n"
             "in_one missing again /new/e 2000 1\necho one $(of one)\n"
             f"{NEG_STATE}"
-        )
+        ),
     )
-    output = said(boot("partywall", job(script)))
+    output = ours(boot, script)
     found = state(output)
     assert found["count"] >= found["limit"] - 1024
     assert numbers(output, "one")[0] >= 1950
@@ -280,10 +291,9 @@ def test_who_has_less_keeps_a_reserve_whatever_others_ask_for(boot: Boot) -> Non
 def test_who_keeps_all_names_warm_makes_room(boot: Boot) -> None:
     # As many as there may be, each asked for again every few seconds, which is more than
     # once in a round; and another that has none yet, whose names come again, too.
-    script = (
-        LIMIT.format(enforce=0)
-        + CGROUPS
-        + (
+    script = in_cgroups(
+        0,
+        (
             "for n in 1 2 3; do mkdir /new/d/$n\n"
             "in_other missing again /new/d/$n 15000 2; done\n"
             f"{NEG_STATE}"
@@ -292,9 +302,9 @@ def test_who_keeps_all_names_warm_makes_room(boot: Boot) -> None:
             "for n in $(seq 30); do in_one missing again /new/e 6000 1 >/dev/null; sleep 1; done\n"
             "echo one $(of one)\necho other $(of other)\ntouch /stop; wait\n"
             f"{NEG_STATE}"
-        )
+        ),
     )
-    output = said(boot("partywall", job(script, timeout=400)))
+    output = ours(boot, script, timeout=400)
     found = state(output)
     assert found["aged"] > 1000
     # More than the last eighth, which is 3,200.
@@ -310,17 +320,16 @@ def test_files_made_where_names_were_known_stay_below_the_limit(boot: Boot) -> N
         "for file in $(seq 0 999); do echo $n/again-$file; done | xargs touch; done\n"
         f"{NEG_STATE}rm -rf /new/d/*/*\n{NEG_STATE}"
     )
-    output = said(boot("partywall", job(script, timeout=400)))
+    output = ours(boot, script, timeout=400)
     found = state(output)
     assert found["peak"] <= found["limit"]
 
 
 def test_names_that_go_elsewhere_do_not_freeze_a_cgroup(boot: Boot) -> None:
     # A processor tells of all that came, and four of them not of what went.
-    script = (
-        LIMIT.format(enforce=1)
-        + CGROUPS
-        + (
+    script = in_cgroups(
+        1,
+        (
             "echo 16M >/sys/fs/cgroup/one/memory.max\n"
             "mkdir /new/d/1 /new/d/2 /new/d/3 /new/d/4 /new/d/5 /new/d/6\n"
             "for n in 1 2 3 4 5 6; do in_one taskset 1 missing again /new/d/$n 60 2; done\n"
@@ -328,11 +337,10 @@ def test_names_that_go_elsewhere_do_not_freeze_a_cgroup(boot: Boot) -> None:
             "echo one $(of one)\n"
             f"in_one taskset 1 missing flood /new/e 500\n{SETTLE}{NEG_STATE}sleep 2\n"
             f"in_one taskset 1 missing flood /new/d/5 50\n{NEG_STATE}"
-        )
+        ),
     )
-    output = said(boot("partywall", job(script)))
-    before, after = re.findall(r"^state (.+)", output, re.MULTILINE)
-    assert state(f"state {before}")["refused"] == state(f"state {after}")["refused"]
+    before, after = states(ours(boot, script))
+    assert before["refused"] == after["refused"]
 
 
 def test_nobody_prunes_below_the_low_mark(boot: Boot) -> None:
@@ -343,7 +351,7 @@ def test_nobody_prunes_below_the_low_mark(boot: Boot) -> None:
         "touch /stop; wait\nsed 's/^/sample /' /samples\n"
         f"{NEG_STATE}"
     )
-    output = said(boot("partywall", job(script)))
+    output = ours(boot, script)
     found = state(output)
     samples = numbers(output, "sample")
     full = next(n for n, sample in enumerate(samples) if sample > found["limit"] * 7 // 8)
@@ -355,19 +363,18 @@ def test_nobody_prunes_below_the_low_mark(boot: Boot) -> None:
 def test_pruning_interrupts_nobody(boot: Boot) -> None:
     # Names of one cgroup that nobody takes, up to the limit of all; and a flood in another
     # one that has a limit of its own.
-    script = (
-        LIMIT.format(enforce=0)
-        + CGROUPS
-        + (
+    script = in_cgroups(
+        0,
+        (
             "calls() { sed -n 's/^ *CAL://p' /proc/interrupts | "
             "awk '{ for (n = 1; n <= 4; n++) sum += $n; print \"calls\", sum }'; }\n"
             "echo 64M >/sys/fs/cgroup/one/memory.max\n"
             "for n in 1 2; do mkdir /new/e/$n; in_other missing again /new/e/$n 15000 3; done\n"
             "calls\n"
             f"in_one missing flood /new/d {FLOOD // 3} 4\ncalls\n{NEG_STATE}"
-        )
+        ),
     )
-    output = said(boot("partywall", job(script)))
+    output = ours(boot, script)
     before, flooded = numbers(output, "calls")
     assert state(output)["pruned"] > 10_000
     # Others' reasons: a task that moves, a page table that goes.
@@ -385,7 +392,7 @@ def test_a_cgroup_that_goes_leaves_its_names_to_the_one_above(boot: Boot) -> Non
         "echo one $(of one)\necho 2 >/proc/sys/vm/drop_caches\nsleep 2\n"
         f"echo one $(of one)\n{NEGATIVE}"
     )
-    output = said(boot("partywall", job(script)))
+    output = ours(boot, script)
     before, without, dropped = numbers(output, "one")
     # Of those below what each CPU has not told yet is not in the sum.
     assert 8000 - 8 * 4 * 64 <= before <= 8000 + 8 * 4 * 64
@@ -396,7 +403,7 @@ def test_a_cgroup_that_goes_leaves_its_names_to_the_one_above(boot: Boot) -> Non
 
 def test_files_that_come_and_go_leave_names_that_can_be_taken(boot: Boot) -> None:
     script = LIMIT.format(enforce=1) + f"missing files /new/d 40000\n{NEG_STATE}"
-    found = state(said(boot("partywall", job(script))))
+    found = state(ours(boot, script))
     assert found["peak"] <= found["limit"]
 
 
@@ -405,7 +412,7 @@ def test_the_name_of_a_lock_is_kept(boot: Boot) -> None:
         f"missing lock /new/e 10\nmissing flood /new/d {FLOOD} 2\n"
         f"{ENTRIES}missing lock /new/e 1\n{ENTRIES}"
     )
-    before, after = numbers(said(boot("partywall", job(script))), "entries")
+    before, after = numbers(ours(boot, script), "entries")
     assert after == before
 
 
@@ -415,7 +422,7 @@ def test_a_crowded_directory_keeps_names_at_the_second_miss(boot: Boot) -> None:
         f"missing flood /new/d {FLOOD} 4\n{NEGATIVE}"
         f"missing again /new/d 1000 1\n{NEGATIVE}missing again /new/d 1000 1\n{NEGATIVE}{NEG_STATE}"
     )
-    output = said(boot("partywall", job(script)))
+    output = ours(boot, script)
     flooded, once, twice = numbers(output, "negative")
     # Each of the four tasks may be in the directory.
     assert 5000 <= flooded <= 5200
