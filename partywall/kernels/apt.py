@@ -17,6 +17,9 @@ from partywall import cache
 from partywall.errors import EnvironmentProblem
 from partywall.progress import Progress
 
+WHERE = "run apt-get update; of Debian 12 it is in -security, which apt's sources have to name"
+"""What to do if apt does not know Linux 6.12, which an installed Debian's does."""
+
 
 @dataclass(frozen=True)
 class Package:

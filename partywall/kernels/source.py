@@ -28,9 +28,7 @@ class Source:
 def _newest() -> apt.Package:
     found = apt.parse_show(apt.ask("apt-cache", "show", PACKAGE))
     if not found:
-        raise EnvironmentProblem(
-            f"apt knows no package {PACKAGE}", "run make setup, which refreshes apt's lists"
-        )
+        raise EnvironmentProblem(f"apt knows no package {PACKAGE}", apt.WHERE)
     # apt lists the one that it would install first.
     return found[0]
 

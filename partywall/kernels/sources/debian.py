@@ -76,7 +76,7 @@ def newest_name(version: str) -> str:
     if name is None:
         raise EnvironmentProblem(
             f"apt knows no cloud image of Linux {version} with a debug package",
-            "run make setup, which refreshes apt's lists",
+            apt.WHERE,
         )
     return name
 
