@@ -68,12 +68,15 @@ OURS = {
 
 def test_trees_are_as_they_were(boot: Boot) -> None:
     # In the first namespace, which may change what is in no other, and in a new one.
-    tasks = {"1-netns": f"{TREES}unshare -n -i sh /task-2-inner\n", "2-inner": TREES}
+    # And the numbers of the first namespaces of all kinds, which programs know.
+    first = "readlink /proc/1/ns/net /proc/1/ns/mnt /proc/1/ns/pid /proc/1/ns/user\n"
+    tasks = {"1-netns": f"{first}{TREES}unshare -n -i sh /task-2-inner\n", "2-inner": TREES}
     seen = {}
     for kernel in ("stock", "partywall"):
         ran = boot(kernel, Job(tasks))
         seen[kernel] = done(ran).splitlines()
     assert len(seen["stock"]) > 1000
+    assert {"net:[4026531840]", "mnt:[4026531841]"} < set(seen["stock"])
     assert [line for line in seen["partywall"] if line not in OURS] == seen["stock"]
 
 
