@@ -28,8 +28,9 @@ _SHAPE = Topology(2, 1)
 # Debug information and drivers are half of a build, and say nothing of a patch.
 _VARIANT = build.Variant(("lean",))
 
-# What the series touches is compiled with all of the net that any of it is for.
-_COMPILED = build.Variant(("lean", "net"))
+# What the series touches is compiled with all of the net that any of it is for, and
+# with its tests.
+_COMPILED = build.Variant(("lean", "net", "kunit"))
 
 
 def complaints(tree: Path, patch: Path) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from partywall import prove, qemu, workloads
+from partywall import configurations, prove, qemu, workloads
 from partywall.cli.options import FOLDER, commands, kernel_options, progress_on_terminal
 from partywall.errors import UsageProblem
 from partywall.image import build_workload
@@ -89,13 +89,37 @@ def series_refresh(tree: Path) -> int:
     type=click.FloatRange(min=0),
     help="With --compile-only: begin no patch after that. The next run goes on from there.",
 )
-def series_prove(first: int | None, compile_only: bool, minutes: float | None) -> int:
+@click.option(
+    "--configs",
+    is_flag=True,
+    help="Compile it as others configure kernels: NAME, all if none is given.",
+)
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+def series_prove(
+    first: int | None,
+    compile_only: bool,
+    minutes: float | None,
+    configs: bool,
+    names: tuple[str, ...],
+) -> int:
     """Build and boot the kernel after each patch; run checkpatch and sparse on it.
 
     A patch that changes a header takes as long as a whole build, and all of them take
     hours. To compile only the C files that some patch changes takes less than one; and
     what was proven so, and is as it was, is not done again, unless --from says so.
+
+    With --configs the whole series is compiled in each configuration of
+    partywall/kernels/config/prove, and may have no warning that stock has not.
     """
+    if configs and (first is not None or compile_only or minutes is not None):
+        raise UsageProblem("--configs goes alone", "it takes names of configurations")
+    if names and not configs:
+        raise UsageProblem(f"what is {names[0]}?", "names of configurations go with --configs")
+    if configs:
+        with progress_on_terminal() as progress:
+            for line in configurations.prove_configured(progress, names):
+                click.echo(line)
+        return 0
     if minutes is not None and not compile_only:
         raise UsageProblem("--minutes goes with --compile-only", "or leave it out")
     with progress_on_terminal() as progress:

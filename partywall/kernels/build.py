@@ -83,7 +83,7 @@ def debian_config(progress: Progress) -> str:
     return path.read_text()
 
 
-def fragments(variant: Variant, patches: Sequence[series.Patch] = ()) -> str:
+def fragments(variant: Variant, *, own: bool = False) -> str:
     """What is laid over Debian's configuration, later lines winning.
 
     A series may add to a variant what only it has: its own ``NAME.config``.
@@ -94,9 +94,8 @@ def fragments(variant: Variant, patches: Sequence[series.Patch] = ()) -> str:
         if not path.is_file():
             raise UsageProblem(f"no variant '{name}'", f"known: {', '.join(variants())}")
         parts.append(path.read_text())
-        own = series.FOLDER / path.name
-        if patches and own.is_file():
-            parts.append(own.read_text())
+        if own and (ours := series.FOLDER / path.name).is_file():
+            parts.append(ours.read_text())
     return "\n".join(parts)
 
 
@@ -142,11 +141,12 @@ def _alone(progress: Progress) -> Iterator[Path]:
             yield folder
 
 
-def _compiler() -> str:
+def compiler_version(name: str = "gcc") -> str:
+    """What a compiler says it is. EnvironmentProblem if there is none of the name."""
     try:
-        done = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=False)
+        done = subprocess.run([name, "--version"], capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
-        raise EnvironmentProblem("gcc is not installed", "run make setup") from error
+        raise EnvironmentProblem(f"{name} is not installed", "run make setup") from error
     return done.stdout.splitlines()[0]
 
 
@@ -166,16 +166,30 @@ def environment() -> dict[str, str]:
 
 
 class Make:
-    """``make`` in a tree, with a log, and progress by the lines it prints."""
+    """``make`` in a tree, with a log, and progress by the lines it prints.
 
-    def __init__(self, tree: Path, log: Path, output: Path | None = None) -> None:
+    ``words``: what each call is given besides, such as ``ARCH=i386``.
+    """
+
+    def __init__(
+        self,
+        tree: Path,
+        log: Path,
+        output: Path | None = None,
+        *,
+        compiler: str = "gcc",
+        words: Sequence[str] = (),
+    ) -> None:
         self.tree, self.log, self.output = tree, log, output
         self._words = ["make", f"-j{len(os.sched_getaffinity(0)) + 1}"]
         self._words += [
-            f"CC={shlex.quote(str(CC))} gcc" if shutil.which("ccache") else "CC=gcc",
+            f"CC={shlex.quote(str(CC))} {compiler}" if shutil.which("ccache") else f"CC={compiler}",
             "DEPMOD=true",
-            _FLAGS,
+            *words,
         ]
+        # Clang knows no such flags.
+        if compiler.endswith("gcc"):
+            self._words.append(_FLAGS)
         if output is not None:
             self._words.append(f"O={output}")
 
@@ -284,7 +298,7 @@ def _kernel(entry: Path, name: str) -> Kernel:
 
 def _key(config: str, *inputs: str) -> str:
     total = hashlib.sha256()
-    for part in (_RECIPE, _compiler(), config, *inputs, *map(str, _ENVIRONMENT.items())):
+    for part in (_RECIPE, compiler_version(), config, *inputs, *map(str, _ENVIRONMENT.items())):
         total.update(f"{len(part)} {part}\n".encode())
     return total.hexdigest()
 
@@ -319,7 +333,7 @@ def from_series(
 ) -> Kernel:
     """The kernel of Debian's source and a series, built if it is not in the cache."""
     origin = source.get(progress)
-    over = fragments(variant, patches)
+    over = fragments(variant, own=bool(patches))
     config = configuration(debian_config(progress), over)
     title = f"{name}{variant.suffix}"
 
@@ -349,15 +363,21 @@ class Steps:
         self.make = Make(tree, place / "log")
         self.make.log.write_bytes(b"")
         self._place, self._progress = place, progress
+        # What no patch has made yet is no option yet, and asked for all the same.
         self._over = fragments(variant)
-        self._config = configuration(debian_config(progress), self._over)
-        with progress.step("configuring", 60):
+        self._config = configuration(debian_config(progress), fragments(variant, own=True))
+        self._configure()
+
+    def _configure(self) -> None:
+        with self._progress.step("configuring", 60):
             _configure(self.make, self._config, self._over, self.VERSION, "the kernel")
             self.make(self.VERSION, "prepare")
 
     def apply(self, patch: series.Patch) -> None:
         """Applies one more patch."""
         series.apply(self.make.tree, patch)
+        if any("Kconfig" in Path(file).name for file in patch.files):
+            self._configure()
 
     def kernel(self, title: str) -> Kernel:
         """The kernel as the tree is now; the one before is gone."""
@@ -372,7 +392,8 @@ class Steps:
 def step_keys(patches: list[series.Patch], variant: Variant, progress: Progress) -> list[str]:
     """For each patch the hash of all that what `steps` has after it is made from."""
     origin = source.get(progress)
-    base = _key(configuration(debian_config(progress), fragments(variant)), origin.key, "step")
+    config = configuration(debian_config(progress), fragments(variant, own=True))
+    base = _key(config, origin.key, "step")
     keys = []
     for patch in patches:
         base = hashlib.sha256(f"{base} {series.digest([patch])}".encode()).hexdigest()
@@ -387,6 +408,18 @@ def steps(patches: list[series.Patch], variant: Variant, progress: Progress) -> 
     with _alone(progress) as folder, tempfile.TemporaryDirectory(dir=folder) as place:
         tree = checkout(origin, patches, folder)
         yield Steps(tree, Path(place), variant, progress)
+        git(tree, "clean", "-fdxq")
+
+
+@contextlib.contextmanager
+def working_tree(
+    origin: source.Source, patches: list[series.Patch], progress: Progress
+) -> Iterator[Path]:
+    """The working tree with ``patches`` applied, and nothing built in it."""
+    with _alone(progress) as folder:
+        with progress.step("checking out the source", 10 + len(patches)):
+            tree = checkout(origin, patches, folder)
+        yield tree
         git(tree, "clean", "-fdxq")
 
 

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How others configure kernels, and what compilers say of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from partywall import configurations
+from partywall.errors import EnvironmentProblem, UsageProblem
+from partywall.kernels import build
+
+
+def test_each_configuration_can_be_read_and_has_something_of_its_own() -> None:
+    found = configurations.load()
+    assert {"default", "rt", "i386", "arm64", "clang", "allmod"} <= {one.name for one in found}
+    options = [re.findall(r"^(?:# )?CONFIG_.*", one.options, re.MULTILINE) for one in found]
+    differs = [
+        (one.base, one.compiler, one.words, options[number]) for number, one in enumerate(found)
+    ]
+    assert all(differs.count(one) == 1 for one in differs)
+
+
+def test_what_is_no_option_is_read(tmp_path: Path) -> None:
+    (tmp_path / "far.config").write_text(
+        "#: make ARCH=arm64 CROSS_COMPILE=far-\n#: base defconfig\n"
+        "#: compiler far-gcc (gcc-far)\n#: sparse\nCONFIG_FAR=y\n"
+    )
+    (one,) = configurations.load(("far",), tmp_path)
+    assert (one.base, one.compiler, one.package) == ("defconfig", "far-gcc", "gcc-far")
+    assert one.words == ("ARCH=arm64", "CROSS_COMPILE=far-")
+    assert one.sparse
+    assert build.unmet(one.options, "") == ["CONFIG_FAR=y"]
+
+
+@pytest.mark.parametrize("line", ["#: bass defconfig", "#: compiler clang"])
+def test_a_line_that_means_nothing_is_refused(line: str) -> None:
+    with pytest.raises(UsageProblem, match="can't be understood"):
+        configurations.parse("odd", f"{line}\n")
+
+
+def test_a_name_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageProblem, match="no configuration 'rtt'"):
+        configurations.load(("rtt",))
+
+
+def test_a_compiler_that_is_not_installed_is_named_with_its_package() -> None:
+    one = configurations.parse("far", "#: compiler far-gcc (gcc-far)\n")
+    with pytest.raises(EnvironmentProblem, match="wants far-gcc") as caught:
+        configurations._key(one)
+    assert caught.value.hint == "apt-get install gcc-far"
+
+
+SAID = """\
+/tree/fs/a.c:12:9: warning: stack of 1040 bytes [-Wframe-larger-than=]
+fs/a.c:40:1: warning: stack of 1048 bytes [-Wframe-larger-than=]
+./include/x.h:3: warning: Function parameter 'a' not described
+fs/a.c:41:1: note: no place
+"""
+
+
+def test_warnings_are_counted_without_their_numbers() -> None:
+    assert configurations.warnings(SAID, Path("/tree")) == {
+        "fs/a.c: warning: stack of N bytes [-Wframe-larger-than=]": 2,
+        "include/x.h: warning: Function parameter 'a' not described": 1,
+    }
+
+
+MAKEFILE = """\
+%.o: %.c
+\t$(CC) -Wall -c -o $@ $<
+"""
+
+
+def make(folder: Path) -> build.Make:
+    (folder / "Makefile").write_text(MAKEFILE)
+    (folder / "log").write_bytes(b"old.c:1:1: warning: of what was before\n")
+    return build.Make(folder, folder / "log")
+
+
+def test_what_a_configuration_does_not_have_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text("int f(void) { int unused; return 0; }\n")
+    found = configurations.compiled(make(tmp_path), ["a.o", "b.o"])
+    assert found.objects == 1
+    assert any("unused" in one for one in found.said)
+    assert all(one.startswith("a.c: ") for one in found.said)
+
+
+def test_what_does_not_compile_is_no_missing_target(tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text("int f(void) { return g; }\n")
+    with pytest.raises(EnvironmentProblem, match="undeclared"):
+        configurations.compiled(make(tmp_path), ["a.o", "b.o"])
+    with pytest.raises(EnvironmentProblem, match="undeclared"):
+        configurations.compiled(make(tmp_path), ["a.o"])
