@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -240,3 +241,21 @@ def test_a_tree_that_git_was_killed_in_is_made_anew(
     place.touch()
     assert build.checkout(origin, series.read(folder), tmp_path) == working
     assert git(working, "rev-parse", "HEAD^{tree}") == wanted
+
+
+def listed(cell: str) -> list[str]:
+    """Patches of a table's cell: ``topic/0001``, and ``0003`` to ``0005`` of the same topic."""
+    found: list[str] = []
+    topic = ""
+    for to, name, number in re.findall(r"(to )?`(?:([\w-]+)/)?(\d{4})`", cell):
+        topic = name or topic
+        first = int(found[-1][-4:]) + 1 if to else int(number)
+        found += [f"{topic}/{n:04}" for n in range(first, int(number) + 1)]
+    return found
+
+
+def test_each_patch_has_a_line_of_the_table() -> None:
+    text = (series.FOLDER / "README.md").read_text().partition("## Patch by patch")[2]
+    cells = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
+    named = [name for cell in cells for name in listed(cell)]
+    assert sorted(named) == sorted(patch.name[: patch.name.index("-")] for patch in series.read())
