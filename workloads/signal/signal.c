@@ -16,6 +16,14 @@
 #define BURST 4
 #define TAKERS 2
 
+/* With eight processors as many as a node of 110 pods has, each with a user of its own. */
+#define USERS 14
+#define FIRST_USER 1000
+
+static struct user {
+	int ask, answer;
+} users[USERS];
+
 static volatile sig_atomic_t handled;
 static sigset_t calls, replies, alarms, all;
 static pid_t leader;
@@ -125,6 +133,53 @@ static void watched(void)
 		fail("reading /proc/self/status");
 }
 
+static void user(int asked, int answers, uid_t uid)
+{
+	char byte;
+
+	if (setuid(uid))
+		fail("setuid");
+	while (read(asked, &byte, 1) == 1) {
+		raise_one();
+		if (write(answers, &byte, 1) != 1)
+			fail("answering");
+	}
+	_exit(0);
+}
+
+/* Whoever's turn it is sends himself a signal. */
+static void next_user(void)
+{
+	static unsigned int turn_of;
+	const struct user *next = &users[turn_of++ % USERS];
+	char byte = 0;
+
+	if (write(next->ask, &byte, 1) != 1 || read(next->answer, &byte, 1) != 1)
+		fail("asking a user");
+}
+
+static void make_users(void)
+{
+	int asked[2], answers[2];
+	pid_t pid;
+	int n;
+
+	for (n = 0; n < USERS; n++) {
+		if (pipe(asked) || pipe(answers))
+			fail("pipe");
+		pid = fork();
+		if (pid < 0)
+			fail("fork");
+		if (!pid) {
+			close(asked[1]);
+			user(asked[0], answers[1], FIRST_USER + n);
+		}
+		close(asked[0]);
+		close(answers[1]);
+		users[n] = (struct user){ .ask = asked[1], .answer = answers[0] };
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*operation)(void);
@@ -135,6 +190,7 @@ static const struct {
 	{ "child", child },
 	{ "alarm", alarm_once },
 	{ "watched", watched },
+	{ "users", next_user },
 };
 
 static void (*chosen)(void);
@@ -174,6 +230,8 @@ static void prepare(const struct run *run)
 		if (status_file < 0)
 			fail("opening /proc/self/status");
 	}
+	if (chosen == next_user)
+		make_users();
 	if (chosen == turn) {
 		pthread_t id;
 
