@@ -69,14 +69,14 @@ OURS = {
 def test_trees_are_as_they_were(boot: Boot) -> None:
     # In the first namespace, which may change what is in no other, and in a new one.
     # And the numbers of the first namespaces of all kinds, which programs know.
-    first = "readlink /proc/1/ns/net /proc/1/ns/mnt /proc/1/ns/pid /proc/1/ns/user\n"
+    first = "for kind in net mnt pid user; do readlink /proc/1/ns/$kind; done\n"
     tasks = {"1-netns": f"{first}{TREES}unshare -n -i sh /task-2-inner\n", "2-inner": TREES}
     seen = {}
     for kernel in ("stock", "partywall"):
         ran = boot(kernel, Job(tasks))
         seen[kernel] = done(ran).splitlines()
     assert len(seen["stock"]) > 1000
-    assert {"net:[4026531840]", "mnt:[4026531841]"} < set(seen["stock"])
+    assert {"net:[4026531840]", "mnt:[4026531841]", "pid:[4026531836]"} < set(seen["stock"])
     assert [line for line in seen["partywall"] if line not in OURS] == seen["stock"]
 
 

@@ -84,7 +84,11 @@ def test_a_signal_takes_nothing_from_the_slab_and_costs_no_more(
     compared: Compared, shape: tuple[str, ...]
 ) -> None:
     (change,) = compared(*SIGNAL, *shape).workloads
-    assert [(call.calls.before, call.calls.after) for call in change.calls] == [(1, 0), (1, 0)]
+    # A page that a process first touches in the window takes one besides, now and then.
+    assert len(change.calls) == 2
+    for call in change.calls:
+        assert 1 <= call.calls.before < 1.02
+        assert call.calls.after < 0.02
     assert change.instructions.after < change.instructions.before
 
 
