@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""KUnit tests that the series brings, under KASAN and lockdep, and under KCSAN."""
+"""KUnit tests that the series brings, under KASAN and lockdep, with PREEMPT_RT, and under KCSAN."""
 
 from __future__ import annotations
 
@@ -43,10 +43,8 @@ CASES = [
     "test_all_at_once",
     "test_one_kernel_socket",
     "sysctl_test_register_sysctl_duplicate",
-    "test_each_once",
-    "test_around_again",
-    "test_the_last_one",
-    "test_many_at_once",
+    "all_are_given_out_once",
+    "race_of_all_cpus",
     "a_method_finds_its_file_until_it_ends",
     "a_device_may_outlive_its_class",
 ]
@@ -56,9 +54,10 @@ TOUCHED = r"ucounts?|charge|stock|exact|sigqueue|slot|list_lru|negative_|kernfs|
 
 
 KCSAN = pytest.param("lean+net+kcsan", marks=pytest.mark.soak)
+RT = pytest.param("lean+net+debug+rt", marks=pytest.mark.soak)
 
 
-@pytest.mark.parametrize("variant", ["lean+net+debug", KCSAN])
+@pytest.mark.parametrize("variant", ["lean+net+debug", RT, KCSAN])
 def test_all_pass(boot: Boot, variant: str) -> None:
     ran = boot(f"partywall+{variant}", Job({}, timeout=900, options="kunit.enable=1 loglevel=7"))
     assert ran.ended, ran.end
