@@ -11,21 +11,11 @@ import re
 from collections.abc import Callable
 
 import pytest
+from loads import FAILING, SETTLED
 from machine import Job, Ran
 
 Boot = Callable[[str, Job], Ran]
 Alarms = Callable[[str, Ran], list[str]]
-
-# Waits until none is left, or for two minutes; the first one is not from the slab.
-SETTLED = """\
-for second in $(seq 120); do
-	echo 1 >/sys/kernel/slab/net_namespace/shrink
-	left=$(cut -d' ' -f1 /sys/kernel/slab/net_namespace/objects)
-	[ $left -gt 0 ] || break
-	sleep 1
-done
-echo left $left
-"""
 
 
 def done(ran: Ran) -> str:
@@ -141,18 +131,6 @@ def test_a_storm_under_sanitizers(boot: Boot, alarms: Alarms, variant: str) -> N
     assert int(made) > 5
     assert alarms(f"partywall+{variant}", ran) == []
     assert "left 0" in output.splitlines()
-
-
-# Also those that may wait for memory, and single pages; and no word of each.
-FAILING = """\
-mount -t debugfs debugfs /sys/kernel/debug
-for which in failslab fail_page_alloc; do
-	echo N >/sys/kernel/debug/$which/ignore-gfp-wait
-	echo 0 >/sys/kernel/debug/$which/verbose
-done
-echo 0 >/sys/kernel/debug/fail_page_alloc/min-order
-echo 1 >/sys/kernel/rcu_expedited
-"""
 
 
 # Of how many one fails. Each of them is "1", and takes more than half an hour.
