@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -111,7 +112,10 @@ def findings(runs: Iterable[Soaked]) -> list[str]:
         if not run.ended:
             found.append(f"{name}: the guest did not come to its end")
         found += [f"{name}: {one}" for one in run.wrong]
-        found += [f"{name}: {told.title}\n  {told.why} ({told.topic})" for told in run.alone]
+        alone = Counter(f"{name}: {told.title}\n  {told.why} ({told.topic})" for told in run.alone)
+        found += [
+            f"{text}{f', {times} times' if times > 1 else ''}" for text, times in alone.items()
+        ]
     return found
 
 

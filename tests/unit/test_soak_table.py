@@ -143,10 +143,11 @@ def test_only_what_is_ours_alone_fails_a_soak() -> None:
 
 
 def test_findings_name_the_run_and_the_reason() -> None:
-    found = soaked.findings([ran("stock", wrong=["limits: not ok"]), ran("partywall", OURS)])
+    runs = [ran("stock", wrong=["limits: not ok"]), ran("partywall", OURS, OURS)]
+    found = soaked.findings(runs)
     assert found == [
         "KCSAN, stock: limits: not ok",
-        f"KCSAN, partywall: BUG: KCSAN: data-race in c / d\n  fs/new.c:3 is the series' ({OTHERS})",
+        f"KCSAN, partywall: {OURS.title}\n  {OURS.why} ({OTHERS}), 2 times",
     ]
 
 
