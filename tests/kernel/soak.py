@@ -130,7 +130,7 @@ def _soaks(
     expected = minutes * 60 + _BESIDES
     wanted = [(sanitizer, name) for sanitizer in sanitizers for name in KERNELS if name in names]
     whole = duration(expected * len(wanted))
-    progress.note(f"{len(wanted)} guests, {whole} in all, and kernels are built first; seed {seed}")
+    progress.note(f"guests: {len(wanted)}, {whole} in all; kernels are built first; seed {seed}")
     # At once, where there is no room or no right to write.
     _keep(path, runs, minutes, seed)
     soak = Soak(job(int(minutes * 60), seed), progress)
