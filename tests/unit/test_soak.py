@@ -13,7 +13,7 @@ import soak
 from click.testing import CliRunner, Result
 from machine import Job, Ran
 
-from partywall import kernels
+from partywall import guest, kernels
 from partywall.errors import EnvironmentProblem
 from partywall.kernels import Kernel, Request
 from partywall.progress import Progress
@@ -48,6 +48,7 @@ def soaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Resu
         return Kernel(request.kernel, "6.12", tmp_path, tmp_path)
 
     monkeypatch.setattr(kernels, "resolve", resolve)
+    monkeypatch.setattr(guest, "clean_up", lambda: None)
 
     def call(says: Says, *arguments: str) -> Result:
         monkeypatch.setattr(soak, "run", lambda kernel, job: says(kernel.source))
