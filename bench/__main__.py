@@ -19,8 +19,9 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from partywall import guest, hooks, image, kernels, progress, qemu, workloads
-from partywall.errors import PartywallError
+from partywall import guest, hooks, image, kernels, qemu, workloads
+from partywall.core import progress
+from partywall.core.errors import PartywallError
 from partywall.guest import Guest, Settings
 from partywall.image import Topology
 

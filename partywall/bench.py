@@ -19,13 +19,13 @@ from typing import Final, Literal
 from pydantic import Field
 
 from partywall import cpus, guest, image, native, qemu
+from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.core.progress import Progress
 from partywall.cpus import Cpu, Placement
-from partywall.errors import EnvironmentProblem, UsageProblem
 from partywall.guest import Guest, Settings
 from partywall.image import Topology
 from partywall.kernels import Kernel, require
 from partywall.native import Count
-from partywall.progress import Progress
 from partywall.result import Document, Model
 from partywall.workloads import Workload
 

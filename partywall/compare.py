@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from partywall.errors import UsageProblem
+from partywall.core.errors import UsageProblem
 from partywall.result import Document, KernelId, Model, Result, Topology, WorkloadResult
 
 SCHEMA: Final = "partywall.compare/2"

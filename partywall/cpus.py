@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from partywall.errors import UsageProblem
+from partywall.core.errors import UsageProblem
 
 SYSFS = Path("/sys/devices/system/cpu")
 PROC = Path("/proc")

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from partywall import cache, qemu
-from partywall.errors import PartywallError
+from partywall import qemu
+from partywall.core import cache
+from partywall.core.errors import PartywallError
+from partywall.core.progress import Quiet
 from partywall.kernels import apt
 from partywall.kernels.sources import debian
-from partywall.progress import Quiet
 
 MEND = "make setup"
 _PROGRAMS = (

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Literal
 
 from partywall import image, processor
-from partywall.errors import EnvironmentProblem
+from partywall.core.errors import EnvironmentProblem
 from partywall.image import Topology
 from partywall.qemu import Qemu
 

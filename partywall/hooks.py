@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from partywall.elf import Symbols, load_symbols, read_memory
+from partywall.core.elf import Symbols, load_symbols, read_memory
 from partywall.workloads import Workload
 
 _ROLES: tuple[tuple[str, str], ...] = (

@@ -16,11 +16,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from partywall import cache, oci, syscalls
+from partywall import oci
+from partywall.core import cache, syscalls
+from partywall.core.errors import EnvironmentProblem
+from partywall.core.progress import Progress
 from partywall.cpio import Archive
-from partywall.errors import EnvironmentProblem
 from partywall.kernels import Kernel, module_closure
-from partywall.progress import Progress
 from partywall.workloads import DIRECTORY, Workload
 
 GUEST_FILES = Path(__file__).resolve().parent / "guestfiles"

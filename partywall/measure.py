@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partywall import elf, guest, hooks, image, naming, recording, result, walls
-from partywall.errors import EnvironmentProblem, UsageProblem
+from partywall import guest, hooks, image, naming, recording, result, walls
+from partywall.core import elf
+from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.core.progress import Progress
 from partywall.guest import Guest
 from partywall.hooks import Hooks
 from partywall.image import Topology
 from partywall.kernels import Kernel, require
-from partywall.progress import Progress
 from partywall.qemu import Qemu
 from partywall.recording import LINE_SHIFT, LINE_SIZE, Recording
 from partywall.sharing import Uses, false_sharing

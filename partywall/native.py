@@ -25,9 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from partywall import image, oci, syscalls
-from partywall.errors import EnvironmentProblem, UsageProblem
-from partywall.progress import Progress
+from partywall import image, oci
+from partywall.core import syscalls
+from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.core.progress import Progress
 from partywall.workloads import Workload
 
 _CLONE_NEWNS = 0x20000

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError, model_validator
 
-from partywall.errors import UsageProblem
+from partywall.core.errors import UsageProblem
 from partywall.result import Model
 
 FOLDER = Path(__file__).resolve().parent.parent / "profiles"

@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from partywall import cache, guest, image, qemu, workloads
-from partywall.errors import EnvironmentProblem, UsageProblem
+from partywall import guest, image, qemu, workloads
+from partywall.core import cache
+from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.core.progress import Progress
 from partywall.guest import Guest
 from partywall.image import Topology
 from partywall.kernels import Kernel, build, series
-from partywall.progress import Progress
 
 # New files belong to the maintainers of what they belong to; MAINTAINERS says who
 # that is by folder, and names none for ours. And commits that a message names are

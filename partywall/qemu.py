@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from partywall import cache
-from partywall.errors import EnvironmentProblem
-from partywall.progress import Progress
+from partywall.core import cache
+from partywall.core.errors import EnvironmentProblem
+from partywall.core.progress import Progress
 
 RECORDER = Path(__file__).resolve().parent.parent / "recorder"
 _ABSURD_ABI = 10_000

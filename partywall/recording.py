@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partywall.errors import EnvironmentProblem
+from partywall.core.errors import EnvironmentProblem
 
 MAGIC = b"PWALLREC"
 VERSION = 2

@@ -9,8 +9,8 @@ import re
 import threading
 from pathlib import Path
 
-from partywall import cache
-from partywall.errors import UsageProblem
+from partywall.core import cache
+from partywall.core.errors import UsageProblem
 from partywall.report import ReportError, json_
 from partywall.result import Result
 

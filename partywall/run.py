@@ -10,11 +10,11 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 
 from partywall import __version__, guest, image, processor, qemu
-from partywall.errors import EnvironmentProblem, PartywallError
+from partywall.core.errors import EnvironmentProblem, PartywallError
+from partywall.core.progress import Progress
 from partywall.image import Topology
 from partywall.kernels import Kernel
 from partywall.measure import Measured, Plan, measure
-from partywall.progress import Progress
 from partywall.result import Environment, KernelId, Result
 from partywall.walls import THRESHOLD
 from partywall.workloads import Workload

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from partywall import elf
-from partywall.errors import UsageProblem
+from partywall.core import elf
+from partywall.core.errors import UsageProblem
 
 Scope = Literal["between", "within"]
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from partywall import cache, kernels, outlook, profiles, published, run, workloads
-from partywall.errors import PartywallError
+from partywall import kernels, outlook, profiles, published, run, workloads
+from partywall.core import cache
+from partywall.core.errors import PartywallError
+from partywall.core.progress import Quiet
 from partywall.kernels import Request
-from partywall.progress import Quiet
 from partywall.report import html
 from partywall.report.html import charts
 from partywall.result import Result

@@ -19,7 +19,7 @@ import click
 
 from partywall.cli import benchmark, differ, kernels, machine, measure, predict
 from partywall.cli.options import INTERRUPTED, commands, say
-from partywall.errors import EnvironmentProblem, PartywallError, UsageProblem
+from partywall.core.errors import EnvironmentProblem, PartywallError, UsageProblem
 
 __all__ = ["benchmark", "commands", "differ", "kernels", "machine", "main", "measure", "predict"]
 

@@ -18,8 +18,8 @@ from partywall.cli.options import (
     timeout_option,
 )
 from partywall.cli.predict import parse_counts
+from partywall.core.errors import UsageProblem
 from partywall.cpus import Placement
-from partywall.errors import UsageProblem
 from partywall.kernels import Request, resolve
 from partywall.report import benchmark, json_
 from partywall.scaling import Prediction, predict

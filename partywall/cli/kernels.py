@@ -9,7 +9,7 @@ import click
 
 from partywall import configurations, prove, qemu, workloads
 from partywall.cli.options import FOLDER, commands, kernel_options, progress_on_terminal
-from partywall.errors import UsageProblem
+from partywall.core.errors import UsageProblem
 from partywall.image import build_workload
 from partywall.kernels import Kernel, Request, resolve, series, source
 from partywall.kernels.build import variants

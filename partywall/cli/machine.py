@@ -13,8 +13,8 @@ from partywall import doctor, workloads
 from partywall.bench import Bench
 from partywall.cli.options import Output, commands
 from partywall.compare import Comparison
+from partywall.core.errors import EnvironmentProblem
 from partywall.diff import Difference
-from partywall.errors import EnvironmentProblem
 from partywall.outlook import Outlook
 from partywall.report import json_
 from partywall.result import Document, Result

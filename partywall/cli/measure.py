@@ -29,7 +29,7 @@ from partywall.cli.options import (
     workload_options,
     write_html,
 )
-from partywall.errors import PartywallError, UsageProblem
+from partywall.core.errors import PartywallError, UsageProblem
 from partywall.kernels import Kernel, Request, resolve
 from partywall.report import comparison, json_, ktap, terminal
 from partywall.result import Result

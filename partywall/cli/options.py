@@ -12,11 +12,12 @@ from typing import Any, NoReturn
 import click
 from rich.console import Console
 
-from partywall import __version__, cache, profiles, results, run
-from partywall.errors import PartywallError, UsageProblem
+from partywall import __version__, profiles, results, run
+from partywall.core import cache
+from partywall.core.errors import PartywallError, UsageProblem
+from partywall.core.progress import Progress, Quiet, Terminal
 from partywall.image import Topology
 from partywall.measure import possible
-from partywall.progress import Progress, Quiet, Terminal
 from partywall.report.words import plain
 from partywall.result import Result
 

@@ -9,7 +9,7 @@ import click
 
 from partywall import outlook, profiles, results
 from partywall.cli.options import FILE, FOLDER, Output, commands, profile_option
-from partywall.errors import UsageProblem
+from partywall.core.errors import UsageProblem
 from partywall.report import json_
 from partywall.report import outlook as view
 from partywall.scaling import COUNTS

@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from partywall import cache
-from partywall.errors import EnvironmentProblem, UsageProblem
+from partywall.core import cache
+from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.core.progress import Progress
 from partywall.kernels import apt, series, source
 from partywall.kernels.git import GitProblem, git
 from partywall.kernels.kernel import Kernel
 from partywall.kernels.sources import debian
-from partywall.progress import Progress
 
 FRAGMENTS = Path(__file__).resolve().parent / "config"
 BASE_FRAGMENT = "guest"

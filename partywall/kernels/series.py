@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from partywall.cache import file_errors, write_whole
-from partywall.errors import UsageProblem
+from partywall.core.cache import file_errors, write_whole
+from partywall.core.errors import UsageProblem
 from partywall.kernels.git import GitProblem, git
 
 FOLDER = Path(__file__).resolve().parents[2] / "series" / "linux-6.12"

@@ -7,11 +7,11 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from partywall import cache
-from partywall.errors import EnvironmentProblem, UsageProblem
+from partywall.core import cache
+from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.core.progress import Progress
 from partywall.kernels import apt, series
 from partywall.kernels.git import GitProblem, git
-from partywall.progress import Progress
 
 PACKAGE = "linux-source-6.12"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from drgn import Program, Type
 
-from partywall.elf import Symbols
+from partywall.core.elf import Symbols
 from partywall.naming.code import CodeNamer
 from partywall.naming.contexts import ContextNamer
 from partywall.naming.fields import FieldPath, field_at, size_of

@@ -17,7 +17,7 @@ from pathlib import Path
 import drgn
 from qemu.qmp import QMPClient, QMPError
 
-from partywall.errors import EnvironmentProblem, UsageProblem
+from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.guest import Guest
 from partywall.kernels import Kernel
 

@@ -21,7 +21,7 @@ from drgn.helpers.linux.cpumask import for_each_possible_cpu
 from drgn.helpers.linux.list import list_for_each_entry
 from drgn.helpers.linux.mm import PageSlab, compound_head, in_direct_map, virt_to_page
 
-from partywall.elf import Symbol, Symbols
+from partywall.core.elf import Symbol, Symbols
 from partywall.naming import pages
 from partywall.naming.fields import size_of
 from partywall.naming.slabs import SlabObjects

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from checks import PARTYWALL, Checked
 
-from partywall import kernels, progress
+from partywall import kernels
+from partywall.core import progress
 from partywall.kernels import Kernel, Request
 from partywall.report import json_
 

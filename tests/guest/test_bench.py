@@ -11,8 +11,8 @@ import pytest
 
 from partywall import bench, kernels, workloads
 from partywall.bench import Wanted
+from partywall.core.progress import Quiet
 from partywall.kernels import Request
-from partywall.progress import Quiet
 
 (SIGNAL,) = workloads.select(["signal"])
 

@@ -16,12 +16,12 @@ import pytest
 from checks import PARTYWALL, Checked, partywall, refused
 
 from partywall import guest, hooks, image, qemu, recording, walls, workloads
-from partywall.errors import EnvironmentProblem
+from partywall.core.errors import EnvironmentProblem
+from partywall.core.progress import Quiet
 from partywall.guest import Guest, Settings
 from partywall.image import Topology
 from partywall.kernels import Kernel
 from partywall.kernels.sources import files
-from partywall.progress import Quiet
 
 Check = Callable[..., Checked]
 Program = Callable[[str], Path]

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from partywall import image, qemu
+from partywall.core.errors import EnvironmentProblem
+from partywall.core.progress import Quiet
 from partywall.cpio import Archive
-from partywall.errors import EnvironmentProblem
 from partywall.guest import Accel, Guest, Settings
 from partywall.image import Topology
 from partywall.kernels import Kernel, module_closure
-from partywall.progress import Quiet
 
 PROGRAMS = Path(__file__).parent / "programs"
 

@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 from partywall import guest, image, kernels
+from partywall.core.progress import Quiet
 from partywall.kernels import Request
-from partywall.progress import Quiet
 
 KERNELS = ("stock+lean+net", "partywall+lean+net")
 

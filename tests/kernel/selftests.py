@@ -6,9 +6,9 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from partywall.core.progress import Quiet
 from partywall.kernels import series, source
 from partywall.kernels.git import git
-from partywall.progress import Quiet
 
 FOLDER = "tools/testing/selftests"
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from partywall import prove
+from partywall.core.progress import Quiet
 from partywall.kernels import series, source
-from partywall.progress import Quiet
 
 
 def test_checkpatch_has_nothing_to_say() -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from partywall import bench, native, profiles, scaling, workloads
 from partywall.bench import Bench, Point, Series
-from partywall.errors import UsageProblem
+from partywall.core.errors import UsageProblem
 from partywall.native import Count
 from partywall.report import benchmark, json_
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partywall.errors import EnvironmentProblem, UsageProblem
+from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.core.progress import Quiet
 from partywall.kernels import Request, build
 from partywall.kernels.sources import built
-from partywall.progress import Quiet
 
 CONFIG = """\
 CONFIG_USER_NS=y

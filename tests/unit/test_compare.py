@@ -13,7 +13,7 @@ from rich.console import Console
 
 from partywall import compare
 from partywall.compare import Comparison
-from partywall.errors import UsageProblem
+from partywall.core.errors import UsageProblem
 from partywall.report import comparison, json_
 from partywall.result import CallCount, Instructions, Topology
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from partywall import configurations
-from partywall.errors import EnvironmentProblem, UsageProblem
+from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.kernels import build
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from partywall import cpus
+from partywall.core.errors import UsageProblem
 from partywall.cpus import Cpu
-from partywall.errors import UsageProblem
 
 
 def machine(sockets: int, cores: int, threads: int) -> list[Cpu]:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from partywall.compare import Change
+from partywall.core.errors import UsageProblem
 from partywall.diff import Difference, Tolerance, diff, how
-from partywall.errors import UsageProblem
 from partywall.report import difference, json_
 from partywall.result import OLDER, CallCount, Instructions, Result
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from partywall import guest
-from partywall.errors import EnvironmentProblem
+from partywall.core.errors import EnvironmentProblem
 from partywall.guest import Guest, Settings
 from partywall.image import Topology
 from partywall.qemu import Qemu

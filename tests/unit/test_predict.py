@@ -15,7 +15,7 @@ from rich.console import Console
 
 from partywall import outlook, profiles
 from partywall.cli.predict import parse_counts
-from partywall.errors import UsageProblem
+from partywall.core.errors import UsageProblem
 from partywall.report import json_
 from partywall.report import outlook as view
 from partywall.result import Result

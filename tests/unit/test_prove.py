@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from partywall import cache, prove
-from partywall.errors import EnvironmentProblem, UsageProblem
+from partywall import prove
+from partywall.core import cache
+from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.core.progress import Progress, Quiet
 from partywall.kernels import build, series
-from partywall.progress import Progress, Quiet
 
 Proof = Callable[[Progress, int], Iterator[str]]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from partywall import qemu
-from partywall.errors import EnvironmentProblem
+from partywall.core.errors import EnvironmentProblem
 from partywall.qemu import parse_plugin_abi
 
 SEVEN_TWO = (

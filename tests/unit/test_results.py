@@ -11,8 +11,9 @@ from pathlib import Path
 import builders
 import pytest
 
-from partywall import cache, results
-from partywall.errors import EnvironmentProblem, UsageProblem
+from partywall import results
+from partywall.core import cache
+from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.report import json_
 from partywall.result import Result
 

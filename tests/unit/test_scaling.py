@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from partywall import outlook, profiles, published, scaling
-from partywall.errors import UsageProblem
+from partywall.core.errors import UsageProblem
 from partywall.profiles import Level, Profile
 from partywall.result import CallCount
 from partywall.scaling import Queue, Work, neighbours, predict_work, solve

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from partywall.errors import UsageProblem
+from partywall.core.errors import UsageProblem
 from partywall.kernels import build, series, source
 from partywall.kernels.git import GitProblem, git
 

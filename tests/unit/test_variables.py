@@ -10,7 +10,7 @@ from pathlib import Path
 import drgn
 import pytest
 
-from partywall import elf
+from partywall.core import elf
 from partywall.naming.objects import ObjectNamer
 
 IMAGE = 0xFFFF_FFFF_8100_0000  # where the kernel's would be

@@ -9,9 +9,9 @@ import programs
 import pytest
 
 from partywall import image, workloads
-from partywall.errors import UsageProblem
+from partywall.core.errors import UsageProblem
+from partywall.core.progress import Quiet
 from partywall.kernels import Kernel
-from partywall.progress import Quiet
 from partywall.workloads import Workload, from_command, load, select
 
 GOOD = """\

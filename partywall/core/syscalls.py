@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from partywall.errors import EnvironmentProblem
+from partywall.core.errors import EnvironmentProblem
 
 HEADER = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
 

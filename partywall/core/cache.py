@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from partywall.errors import EnvironmentProblem
-from partywall.progress import Progress
+from partywall.core.errors import EnvironmentProblem
+from partywall.core.progress import Progress
 
 _COMPLETE = ".complete"
 

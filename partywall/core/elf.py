@@ -19,7 +19,7 @@ from elftools.construct import ConstructError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection
 
-from partywall.errors import UsageProblem
+from partywall.core.errors import UsageProblem
 
 # What pyelftools lets through from files that are not what they claim.
 _DAMAGED = (ELFError, ConstructError, ValueError, KeyError, AttributeError, TypeError)
