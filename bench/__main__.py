@@ -22,8 +22,8 @@ from rich.table import Table
 from partywall import guest, hooks, image, kernels, qemu, workloads
 from partywall.core import progress
 from partywall.core.errors import PartywallError
+from partywall.core.topology import Topology
 from partywall.guest import Guest, Settings
-from partywall.image import Topology
 
 
 def boot_seconds(settings: Settings) -> float:

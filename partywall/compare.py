@@ -10,7 +10,8 @@ from typing import Final, Literal
 from pydantic import Field
 
 from partywall.core.errors import UsageProblem
-from partywall.result import Document, KernelId, Model, Result, Topology, WorkloadResult
+from partywall.core.topology import Topology
+from partywall.result import Document, KernelId, Model, Result, WorkloadResult
 
 SCHEMA: Final = "partywall.compare/2"
 

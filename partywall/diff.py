@@ -12,7 +12,8 @@ from typing import Final, Literal
 from pydantic import Field
 
 from partywall.compare import Change, WorkloadChange, compare
-from partywall.result import OLDER, Document, KernelId, Model, Result, Topology
+from partywall.core.topology import Topology
+from partywall.result import OLDER, Document, KernelId, Model, Result
 
 SCHEMA: Final = "partywall.diff/1"
 

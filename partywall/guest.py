@@ -22,7 +22,7 @@ from typing import Literal
 
 from partywall import image, processor
 from partywall.core.errors import EnvironmentProblem
-from partywall.image import Topology
+from partywall.core.topology import Topology
 from partywall.qemu import Qemu
 
 Accel = Literal["icount", "threads", "kvm"]

@@ -13,13 +13,13 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from partywall import oci
 from partywall.core import cache, syscalls
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
+from partywall.core.topology import Topology
 from partywall.cpio import Archive
 from partywall.kernels import Kernel, module_closure
 from partywall.workloads import DIRECTORY, Workload
@@ -31,19 +31,6 @@ SHARED_DIR = "/usr/share/partywall"
 MODULES = ("ext4", "overlay")
 OPTIONAL_MODULES = ("brd",)
 COMPILER = ("gcc", "-std=gnu11", "-O2", "-static", "-Wall", "-Wextra", "-Werror")
-
-
-@dataclass(frozen=True)
-class Topology:
-    """``containers`` containers of ``cpus`` CPUs each, CPU i*cpus first for the i-th."""
-
-    containers: int
-    cpus: int
-
-    @property
-    def total(self) -> int:
-        """vCPUs of the guest; each belongs to one container."""
-        return self.containers * self.cpus
 
 
 def tool(name: str) -> Path:

@@ -18,9 +18,9 @@ from partywall import guest, hooks, image, naming, recording, result, walls
 from partywall.core import elf
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
+from partywall.core.topology import Scope, Topology
 from partywall.guest import Guest
 from partywall.hooks import Hooks
-from partywall.image import Topology
 from partywall.kernels import Kernel, require
 from partywall.qemu import Qemu
 from partywall.recording import LINE_SHIFT, LINE_SIZE, Recording
@@ -170,7 +170,7 @@ class _Analysis:
         self._operations = plan.workload.window * shape.total
         self._parties = walls.Parties.of(recorded, shape.cpus)
         self._lines = walls.analyse(recorded, self._parties, self._operations)
-        self._scope: result.Scope = "between" if shape.containers > 1 else "within"
+        self._scope: Scope = "between" if shape.containers > 1 else "within"
         prog = naming.attach(machine, plan.kernel)
         known = naming.Knowledge(
             prog,
@@ -182,7 +182,7 @@ class _Analysis:
         self._namer = naming.LineNamer(known, self._uses)
         self._background_namer = naming.LineNamer(known, self._background_uses)
 
-    def _shared(self, moved: Array, scope: result.Scope, *, background: bool = False) -> Array:
+    def _shared(self, moved: Array, scope: Scope, *, background: bool = False) -> Array:
         """Which lines over the threshold all run into, rather than being handed on.
 
         Memory that one container let go of and another took up, or a kernel
@@ -227,7 +227,7 @@ class _Analysis:
             workload=plan.workload.name,
             variant=plan.workload.variant,
             operation=plan.workload.operation,
-            topology=result.Topology(containers=plan.topology.containers, cpus=plan.topology.cpus),
+            topology=plan.topology,
             confinement=plan.confinement,
             initramfs_sha256=digest,
             warmup=plan.workload.warmup,
@@ -295,11 +295,11 @@ class _Analysis:
             background=sum(p.background_instructions for p in parties) / operations,
         )
 
-    def _others(self, scope: result.Scope) -> Array:
+    def _others(self, scope: Scope) -> Array:
         between, within = self._parties.others()
         return between if scope == "between" else within
 
-    def _wall(self, row: int, scope: result.Scope) -> result.Line:
+    def _wall(self, row: int, scope: Scope) -> result.Line:
         lines, operations = self._lines, self._operations
         address = int(lines.number[row]) << LINE_SHIFT
         named = self._namer.line(address, operations)

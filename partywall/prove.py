@@ -15,8 +15,8 @@ from partywall import guest, image, qemu, workloads
 from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
+from partywall.core.topology import Topology
 from partywall.guest import Guest
-from partywall.image import Topology
 from partywall.kernels import Kernel, build, series
 
 # New files belong to the maintainers of what they belong to; MAINTAINERS says who

@@ -16,14 +16,13 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from partywall.core.topology import Scope, Topology
+
 SCHEMA: Final = "partywall.result/2"
 OLDER: Final = "partywall.result/1"
 """The same without locks and waits, and with spinning among the kernel's instructions."""
 
 Address = Annotated[str, Field(pattern=r"^0x[0-9a-f]{1,16}$")]
-
-Scope = Literal["between", "within"]
-"""Where a transfer crosses: between containers, or between CPUs of one."""
 
 
 class Model(BaseModel):
@@ -62,13 +61,6 @@ class Environment(Model):
     visit_distance: int = Field(
         description="Line changes after which a return to a line is a new visit."
     )
-
-
-class Topology(Model):
-    """How many containers, and how large each."""
-
-    containers: int
-    cpus: int = Field(description="CPUs (and workload processes) per container.")
 
 
 class Instructions(Model):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from partywall import __version__, guest, image, processor, qemu
 from partywall.core.errors import EnvironmentProblem, PartywallError
 from partywall.core.progress import Progress
-from partywall.image import Topology
+from partywall.core.topology import Topology
 from partywall.kernels import Kernel
 from partywall.measure import Measured, Plan, measure
 from partywall.result import Environment, KernelId, Result

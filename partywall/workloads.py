@@ -14,8 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from partywall.core import elf
 from partywall.core.errors import UsageProblem
-
-Scope = Literal["between", "within"]
+from partywall.core.topology import Scope
 
 DIRECTORY = Path(__file__).resolve().parent.parent / "workloads"
 

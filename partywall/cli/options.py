@@ -16,7 +16,7 @@ from partywall import __version__, profiles, results, run
 from partywall.core import cache
 from partywall.core.errors import PartywallError, UsageProblem
 from partywall.core.progress import Progress, Quiet, Terminal
-from partywall.image import Topology
+from partywall.core.topology import Topology
 from partywall.measure import possible
 from partywall.report.words import plain
 from partywall.result import Result

@@ -18,8 +18,8 @@ from checks import PARTYWALL, Checked, partywall, refused
 from partywall import guest, hooks, image, qemu, recording, walls, workloads
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Quiet
+from partywall.core.topology import Topology
 from partywall.guest import Guest, Settings
-from partywall.image import Topology
 from partywall.kernels import Kernel
 from partywall.kernels.sources import files
 

@@ -17,9 +17,9 @@ from typing import Any
 from partywall import image, qemu
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Quiet
+from partywall.core.topology import Topology
 from partywall.cpio import Archive
 from partywall.guest import Accel, Guest, Settings
-from partywall.image import Topology
 from partywall.kernels import Kernel, module_closure
 
 PROGRAMS = Path(__file__).parent / "programs"

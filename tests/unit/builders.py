@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from partywall.core.topology import Topology
 from partywall.result import (
     CallCount,
     Environment,
@@ -16,7 +17,6 @@ from partywall.result import (
     Lock,
     Result,
     Site,
-    Topology,
     WorkloadResult,
 )
 

@@ -14,8 +14,9 @@ from rich.console import Console
 from partywall import compare
 from partywall.compare import Comparison
 from partywall.core.errors import UsageProblem
+from partywall.core.topology import Topology
 from partywall.report import comparison, json_
-from partywall.result import CallCount, Instructions, Topology
+from partywall.result import CallCount, Instructions
 
 BEFORE = builders.result(builders.signal(), builders.isolated())
 

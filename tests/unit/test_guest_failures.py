@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from partywall import guest
 from partywall.core.errors import EnvironmentProblem
+from partywall.core.topology import Topology
 from partywall.guest import Guest, Settings
-from partywall.image import Topology
 from partywall.qemu import Qemu
 
 
