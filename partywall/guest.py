@@ -20,9 +20,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
-from partywall import image, processor
+from partywall import image, processor, qemu, workloads
 from partywall.core.errors import EnvironmentProblem
+from partywall.core.progress import Progress
 from partywall.core.topology import Topology
+from partywall.kernels import Kernel
 from partywall.qemu import Qemu
 
 Accel = Literal["icount", "threads", "kvm"]
@@ -382,3 +384,22 @@ class _Silence:
 def initramfs(base: bytes, job: bytes) -> tuple[tuple[bytes, ...], str]:
     """Both archives as the guest gets them, and their hash."""
     return (base, job), image.digest((base, job))
+
+
+def boots(kernel: Kernel, progress: Progress) -> None:
+    """Start containers on a kernel, and end them. EnvironmentProblem if that fails."""
+    shape = Topology(2, 1)
+    (workload,) = workloads.select(["signal"])
+    parts, _ = initramfs(
+        image.base(kernel, workload, progress), image.job(workload, shape, confined=True)
+    )
+    settings = Settings(
+        qemu=qemu.find(),
+        kernel_image=kernel.image,
+        initramfs=parts,
+        topology=shape,
+        plugin=None,
+        command_line=command_line(kernel.release),
+    )
+    with Guest(settings) as machine, progress.step("booting it", expected_seconds(shape)):
+        machine.wait_for("ready")

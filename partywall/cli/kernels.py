@@ -7,12 +7,14 @@ from pathlib import Path
 
 import click
 
-from partywall import configurations, prove, qemu, workloads
+from partywall import qemu, workloads
 from partywall.cli.options import FOLDER, commands, kernel_options, progress_on_terminal
 from partywall.core.errors import UsageProblem
+from partywall.guest import boots
 from partywall.image import build_workload
-from partywall.kernels import Kernel, Request, resolve, series, source
+from partywall.kernels import Kernel, Request, resolve, series
 from partywall.kernels.build import variants
+from partywall.kernels.series import configurations, prove, source
 from partywall.kernels.sources import built
 
 
@@ -124,7 +126,7 @@ def series_prove(
         raise UsageProblem("--minutes goes with --compile-only", "or leave it out")
     with progress_on_terminal() as progress:
         if not compile_only:
-            for name in prove.prove(progress, 1 if first is None else first):
+            for name in prove.prove(boots, progress, 1 if first is None else first):
                 click.echo(f"{name}: builds, boots, checkpatch and sparse have nothing new to say")
             return 0
         patches = series.read()

@@ -24,9 +24,10 @@ from pathlib import Path
 from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
-from partywall.kernels import apt, series, source
+from partywall.kernels import apt, series
 from partywall.kernels.git import GitProblem, git
 from partywall.kernels.kernel import Kernel
+from partywall.kernels.series import source
 from partywall.kernels.sources import debian
 
 FRAGMENTS = Path(__file__).resolve().parent / "config"

@@ -7,8 +7,9 @@ import subprocess
 from pathlib import Path
 
 from partywall.core.progress import Quiet
-from partywall.kernels import series, source
+from partywall.kernels import series
 from partywall.kernels.git import git
+from partywall.kernels.series import source
 
 FOLDER = "tools/testing/selftests"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from partywall import configurations
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.kernels import build
+from partywall.kernels.series import configurations
 
 
 def test_each_configuration_can_be_read_and_has_something_of_its_own() -> None:

@@ -6,15 +6,16 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from partywall import prove
 from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress, Quiet
 from partywall.kernels import build, series
+from partywall.kernels.series import prove
 
 Proof = Callable[[Progress, int], Iterator[str]]
 
@@ -52,7 +53,9 @@ def test_the_c_files_of_a_patch_are_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [0, -1, 1000])
-@pytest.mark.parametrize("proof", [prove.prove, prove.prove_compiled])
+@pytest.mark.parametrize(
+    "proof", [partial(prove.prove, lambda kernel, progress: None), prove.prove_compiled]
+)
 def test_there_is_no_such_patch(proof: Proof, number: int) -> None:
     with pytest.raises(UsageProblem, match="no patch"):
         next(proof(Quiet(), number))

@@ -8,15 +8,12 @@ import shutil
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from partywall import guest, image, qemu, workloads
 from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
-from partywall.core.topology import Topology
-from partywall.guest import Guest
 from partywall.kernels import Kernel, build, series
 
 # New files belong to the maintainers of what they belong to; MAINTAINERS says who
@@ -24,7 +21,8 @@ from partywall.kernels import Kernel, build, series
 # upstream's, of which Debian's source has no history.
 _IGNORED = "FILE_PATH_CHANGES,UNKNOWN_COMMIT_ID"
 
-_SHAPE = Topology(2, 1)
+Boots = Callable[[Kernel, Progress], None]
+"""Starts containers on a kernel, and raises EnvironmentProblem if that fails."""
 
 # Debug information and drivers are half of a build, and say nothing of a patch.
 _VARIANT = build.Variant(("lean",))
@@ -97,24 +95,6 @@ def compiles(make: build.Make, wanted: list[str], progress: Progress, title: str
         raise EnvironmentProblem(warned[0], "the compiler says so")
 
 
-def boots(kernel: Kernel, progress: Progress) -> None:
-    """EnvironmentProblem if containers can't be started on the kernel."""
-    (workload,) = workloads.select(["signal"])
-    parts, _ = guest.initramfs(
-        image.base(kernel, workload, progress), image.job(workload, _SHAPE, confined=True)
-    )
-    settings = guest.Settings(
-        qemu=qemu.find(),
-        kernel_image=kernel.image,
-        initramfs=parts,
-        topology=_SHAPE,
-        plugin=None,
-        command_line=guest.command_line(kernel.release),
-    )
-    with Guest(settings) as machine, progress.step("booting it", guest.expected_seconds(_SHAPE)):
-        machine.wait_for("ready")
-
-
 def _patches(first: int) -> list[series.Patch]:
     patches = series.read()
     if not 1 <= first <= len(patches):
@@ -128,9 +108,10 @@ def _checked(tree: Path, patch: series.Patch) -> None:
         raise EnvironmentProblem(f"{patch.name}: {against[0]}", "checkpatch says so")
 
 
-def prove(progress: Progress, first: int = 1) -> Iterator[str]:
-    """Names of the patches from number ``first`` on, each after it was proven.
+def prove(boots: Boots, progress: Progress, first: int = 1) -> Iterator[str]:
+    """Yield the names of the patches from number ``first`` on, each after it was proven.
 
+    ``boots``: tries a kernel in a guest, as `partywall.guest.boots` does.
     PartywallError for the first that is not: it does not build or boot, checkpatch
     has something to say, or sparse says what it did not say before.
     """

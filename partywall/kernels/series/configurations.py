@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from partywall import prove
 from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
-from partywall.kernels import build, series, source
+from partywall.kernels import build, series
+from partywall.kernels.series import prove, source
 
 FOLDER = build.FRAGMENTS / "prove"
 

@@ -19,7 +19,7 @@ from partywall.core.cache import file_errors, write_whole
 from partywall.core.errors import UsageProblem
 from partywall.kernels.git import GitProblem, git
 
-FOLDER = Path(__file__).resolve().parents[2] / "series" / "linux-6.12"
+FOLDER = Path(__file__).resolve().parents[3] / "series" / "linux-6.12"
 BASE = "partywall-base"
 """Tag of the commit that a series starts from."""
 TOPIC = "Partywall-topic"
