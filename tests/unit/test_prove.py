@@ -15,6 +15,7 @@ from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress, Quiet
 from partywall.kernels import build, series
+from partywall.kernels.make import Make
 from partywall.kernels.series import prove
 
 Proof = Callable[[Progress, int], Iterator[str]]
@@ -101,4 +102,4 @@ def test_what_is_compiled_has_no_warning(tmp_path: Path, text: str, why: str | N
     log.write_bytes(b"old.c:1:1: warning: of a patch before\n")
     refused = pytest.raises(EnvironmentProblem, match=why) if why else contextlib.nullcontext()
     with refused:
-        prove.compiles(build.Make(tmp_path, log), ["a.o"], Quiet(), "a")
+        prove.compiles(Make(tmp_path, log), ["a.o"], Quiet(), "a")

@@ -22,6 +22,7 @@ from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
 from partywall.kernels import build, series
+from partywall.kernels.make import Make, compiler_version
 from partywall.kernels.series import prove, source
 
 FOLDER = build.FRAGMENTS / "prove"
@@ -95,7 +96,7 @@ def warnings(said: str, tree: Path) -> Counter[str]:
     return found
 
 
-def compiled(make: build.Make, wanted: list[str], *more: str) -> Compiled:
+def compiled(make: Make, wanted: list[str], *more: str) -> Compiled:
     """Compiles those of the objects that the configuration has.
 
     EnvironmentProblem with the first error if one can't be compiled.
@@ -114,7 +115,7 @@ def compiled(make: build.Make, wanted: list[str], *more: str) -> Compiled:
     return Compiled(len(wanted), warnings(said, make.tree))
 
 
-def _configure(one: Configuration, make: build.Make, progress: Progress, *, own: bool) -> None:
+def _configure(one: Configuration, make: Make, progress: Progress, *, own: bool) -> None:
     """Makes the configuration. EnvironmentProblem if it comes out without its options."""
     assert make.output is not None
     make.output.mkdir(parents=True)
@@ -143,7 +144,7 @@ def _compiled(
     place.mkdir()
     log = place / "log"
     log.write_bytes(b"")
-    make = build.Make(tree, log, place / "obj", compiler=one.compiler, words=one.words)
+    make = Make(tree, log, place / "obj", compiler=one.compiler, words=one.words)
     try:
         _configure(one, make, progress, own=own)
         check = ("C=2", "CHECK=sparse") if one.sparse else ()
@@ -161,7 +162,7 @@ def _key(one: Configuration, *inputs: str) -> str:
             f"{one.name} wants {one.compiler}, which is not installed",
             f"apt-get install {one.package}",
         )
-    parts = [one.name, one.options, build.compiler_version(one.compiler), *inputs]
+    parts = [one.name, one.options, compiler_version(one.compiler), *inputs]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

@@ -15,6 +15,7 @@ from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
 from partywall.kernels import Kernel, build, series
+from partywall.kernels.make import Make
 
 # New files belong to the maintainers of what they belong to; MAINTAINERS says who
 # that is by folder, and names none for ours. And commits that a message names are
@@ -55,7 +56,7 @@ def sparse_warnings(said: str) -> Counter[str]:
     )
 
 
-def sparse(make: build.Make, files: list[str]) -> Counter[str]:
+def sparse(make: Make, files: list[str]) -> Counter[str]:
     """What sparse says of C files of a tree."""
     if not files:
         return Counter()
@@ -84,7 +85,7 @@ def objects(tree: Path, paths: Iterable[str]) -> list[str]:
     return [str(path.with_suffix(".o")) for path in there if path not in taken_in]
 
 
-def compiles(make: build.Make, wanted: list[str], progress: Progress, title: str) -> None:
+def compiles(make: Make, wanted: list[str], progress: Progress, title: str) -> None:
     """EnvironmentProblem if objects of a tree can't be compiled without a warning."""
     before = make.log.stat().st_size
     with progress.step(f"compiling {title}", 20):
