@@ -16,13 +16,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from partywall import oci
-from partywall.core import cache, syscalls
+from partywall.core import syscalls
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
 from partywall.core.topology import Topology
 from partywall.cpio import Archive
 from partywall.kernels import Kernel, module_closure
-from partywall.workloads import DIRECTORY, Workload
+from partywall.workloads import Workload, build_workload, compile_static
 
 GUEST_FILES = Path(__file__).resolve().parent / "guestfiles"
 PROGRAM_DIR = "/usr/lib/partywall"
@@ -30,7 +30,6 @@ LAUNCHER = "/usr/lib/partywall-launch"
 SHARED_DIR = "/usr/share/partywall"
 MODULES = ("ext4", "overlay")
 OPTIONAL_MODULES = ("brd",)
-COMPILER = ("gcc", "-std=gnu11", "-O2", "-static", "-Wall", "-Wextra", "-Werror")
 
 
 def tool(name: str) -> Path:
@@ -51,37 +50,6 @@ def with_libraries(program: Path, at: str) -> dict[str, bytes]:
 def _add_program(archive: Archive, program: Path, at: str) -> None:
     for path, data in with_libraries(program, at).items():
         archive.file(path.lstrip("/"), data, 0o755)
-
-
-def compile_static(sources: list[Path], include: Path, progress: Progress) -> Path:
-    """A static program from C ``sources``, compiled if they or headers changed."""
-    digest = hashlib.sha256(" ".join(COMPILER).encode())
-    for path in sorted({*sources, *include.glob("*.h")}):
-        digest.update(path.read_bytes())
-
-    def fill(directory: Path) -> None:
-        command = [*COMPILER, f"-I{include}", "-o", str(directory / "program"), *map(str, sources)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        except FileNotFoundError as error:
-            raise EnvironmentProblem("gcc is not installed", "run make setup") from error
-        if done.returncode:
-            first = next((line for line in done.stderr.splitlines() if "error" in line), "")
-            raise EnvironmentProblem(f"compiling {sources[-1].name} failed: {first}")
-
-    return cache.entry("program", digest.hexdigest(), fill, progress) / "program"
-
-
-def build_workload(source: Path | None, progress: Progress) -> Path:
-    """The static program of the workload in folder ``source``; None: the launcher
-    for programs that don't use the harness."""
-    harness = DIRECTORY / "harness"
-    sources = [harness / "spread.c", harness / "barrier.c"]
-    if source is None:
-        sources.append(harness / "launch.c")
-    else:
-        sources += [harness / "main.c", harness / "timed.c", source / f"{source.name}.c"]
-    return compile_static(sources, harness, progress)
 
 
 def apparmor_policy() -> bytes:

@@ -29,7 +29,7 @@ from partywall import image, oci
 from partywall.core import syscalls
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
-from partywall.workloads import Workload
+from partywall.workloads import Workload, build_workload
 
 _CLONE_NEWNS = 0x20000
 _LINE = re.compile(rb"^PARTYWALL ops (\d+) (\d+) (\d+)$", re.MULTILINE)
@@ -104,7 +104,7 @@ class Machine:
 
     def __init__(self, workload: Workload, progress: Progress) -> None:
         self._workload = workload
-        self._program = image.build_workload(workload.source, progress)
+        self._program = build_workload(workload.source, progress)
         self._known = syscalls.numbers()
         self._crun = image.tool("crun")
         self._made: Path | None = None

@@ -11,7 +11,6 @@ from partywall import qemu, workloads
 from partywall.cli.options import FOLDER, commands, kernel_options, progress_on_terminal
 from partywall.core.errors import UsageProblem
 from partywall.guest import boots
-from partywall.image import build_workload
 from partywall.kernels import Kernel, Request, resolve, series
 from partywall.kernels.build import variants
 from partywall.kernels.series import configurations, prove, source
@@ -25,7 +24,7 @@ def prepare(kernel_name: str, vmlinux: Path | None, modules: Path | None, tree: 
     with progress_on_terminal() as progress:
         qemu.recorder(qemu.find(), progress)
         for source in {workload.source for workload, _ in workloads.load()} | {None}:
-            build_workload(source, progress)
+            workloads.build_workload(source, progress)
         kernel: Kernel = resolve(Request(kernel_name, vmlinux, modules, tree), progress)
         progress.note(f"ready: {kernel.source}")
     return 0

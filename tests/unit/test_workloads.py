@@ -317,4 +317,4 @@ def test_a_program_may_be_named_as_ours_is(tmp_path: Path, monkeypatch: pytest.M
     kernel = Kernel("test", "6.1", Path("image"), Path("vmlinux"))
     archive = image.base(kernel, made(path), Quiet())
     assert path.read_bytes() in archive
-    assert image.build_workload(None, Quiet()).read_bytes() in archive
+    assert workloads.build_workload(None, Quiet()).read_bytes() in archive
