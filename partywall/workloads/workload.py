@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Workloads: what runs in the containers, read from ``workloads/*/workload.toml``."""
+"""Workloads: what runs in the containers, read from ``library/*/workload.toml``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from partywall.core.errors import UsageProblem
 from partywall.core.topology import Scope
 
-DIRECTORY = Path(__file__).resolve().parents[2] / "workloads"
+DIRECTORY = Path(__file__).resolve().parent / "library"
 
 
 class _Facts(BaseModel):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from checks import PARTYWALL, Checked
 
-from partywall import kernels
+from partywall import kernels, workloads
 from partywall.core import progress
 from partywall.kernels import Kernel, Request
 from partywall.report import json_
@@ -56,7 +56,7 @@ def program(tmp_path: Path) -> Callable[[str], Path]:
     def build(source: str) -> Path:
         text, out = tmp_path / "program.c", tmp_path / "program"
         text.write_text(source)
-        include = Path(__file__).parents[2] / "workloads" / "harness"
+        include = workloads.DIRECTORY / "harness"
         subprocess.run(
             ["gcc", "-O2", "-static", f"-I{include}", "-o", out, text], check=True, timeout=60
         )
