@@ -19,11 +19,11 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from partywall import guest, hooks, image, kernels, qemu, workloads
+from partywall import guest, hooks, kernels, workloads
 from partywall.core import progress
 from partywall.core.errors import PartywallError
 from partywall.core.topology import Topology
-from partywall.guest import Guest, Settings
+from partywall.guest import Guest, Settings, image, qemu
 
 
 def boot_seconds(settings: Settings) -> float:

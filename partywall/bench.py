@@ -18,12 +18,12 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from partywall import cpus, guest, image, native, qemu
+from partywall import cpus, guest, native
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
 from partywall.core.topology import Topology
 from partywall.cpus import Cpu, Placement
-from partywall.guest import Guest, Settings
+from partywall.guest import Guest, Settings, image, qemu
 from partywall.kernels import Kernel, require
 from partywall.native import Count
 from partywall.result import Document, Model

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from partywall import qemu
 from partywall.core import cache
 from partywall.core.errors import PartywallError
 from partywall.core.progress import Quiet
+from partywall.guest import qemu
 from partywall.kernels import apt
 from partywall.kernels.sources import debian
 

@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from partywall import image, oci
 from partywall.core import syscalls
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
+from partywall.guest import image, oci
 from partywall.workloads import Workload, build_workload
 
 _CLONE_NEWNS = 0x20000

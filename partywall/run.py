@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 
-from partywall import __version__, guest, image, processor, qemu
+from partywall import __version__, guest
 from partywall.core.errors import EnvironmentProblem, PartywallError
 from partywall.core.progress import Progress
 from partywall.core.topology import Topology
+from partywall.guest import image, processor, qemu
 from partywall.kernels import Kernel
 from partywall.measure import Measured, Plan, measure
 from partywall.result import Environment, KernelId, Result

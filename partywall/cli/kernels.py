@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from partywall import qemu, workloads
+from partywall import workloads
 from partywall.cli.options import FOLDER, commands, kernel_options, progress_on_terminal
 from partywall.core.errors import UsageProblem
-from partywall.guest import boots
+from partywall.guest import boots, qemu
 from partywall.kernels import Kernel, Request, resolve, series
 from partywall.kernels.build import variants
 from partywall.kernels.series import configurations, prove, source

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from checks import PARTYWALL, Checked, partywall, refused
 
-from partywall import guest, hooks, image, qemu, recording, walls, workloads
+from partywall import guest, hooks, recording, walls, workloads
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Quiet
 from partywall.core.topology import Topology
-from partywall.guest import Guest, Settings
+from partywall.guest import Guest, Settings, image, qemu
 from partywall.kernels import Kernel
 from partywall.kernels.sources import files
 

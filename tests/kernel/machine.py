@@ -14,12 +14,11 @@ from itertools import islice, pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
-from partywall import image, qemu
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Quiet
 from partywall.core.topology import Topology
-from partywall.cpio import Archive
-from partywall.guest import Accel, Guest, Settings
+from partywall.guest import Accel, Guest, Settings, image, qemu
+from partywall.guest.cpio import Archive
 from partywall.kernels import Kernel, module_closure
 
 PROGRAMS = Path(__file__).parent / "programs"

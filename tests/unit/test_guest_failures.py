@@ -19,7 +19,7 @@ from partywall import guest
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.topology import Topology
 from partywall.guest import Guest, Settings
-from partywall.qemu import Qemu
+from partywall.guest.qemu import Qemu
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,10 @@ from pathlib import Path
 import programs
 import pytest
 
-from partywall import image, workloads
+from partywall import workloads
 from partywall.core.errors import UsageProblem
 from partywall.core.progress import Quiet
+from partywall.guest import image
 from partywall.kernels import Kernel
 from partywall.workloads import Workload, from_command, load, select
 

@@ -15,16 +15,16 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from partywall import oci
 from partywall.core import syscalls
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
 from partywall.core.topology import Topology
-from partywall.cpio import Archive
+from partywall.guest import oci
+from partywall.guest.cpio import Archive
 from partywall.kernels import Kernel, module_closure
 from partywall.workloads import Workload, build_workload, compile_static
 
-GUEST_FILES = Path(__file__).resolve().parent / "guestfiles"
+GUEST_FILES = Path(__file__).resolve().parent / "files"
 PROGRAM_DIR = "/usr/lib/partywall"
 LAUNCHER = "/usr/lib/partywall-launch"
 SHARED_DIR = "/usr/share/partywall"

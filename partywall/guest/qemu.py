@@ -17,7 +17,7 @@ from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
 
-RECORDER = Path(__file__).resolve().parent.parent / "recorder"
+RECORDER = Path(__file__).resolve().parents[2] / "recorder"
 _ABSURD_ABI = 10_000
 
 

@@ -20,12 +20,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
-from partywall import image, processor, qemu, workloads
+from partywall import workloads
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
 from partywall.core.topology import Topology
+from partywall.guest import image, processor, qemu
+from partywall.guest.qemu import Qemu
 from partywall.kernels import Kernel
-from partywall.qemu import Qemu
 
 Accel = Literal["icount", "threads", "kvm"]
 """How a guest runs: all vCPUs in turn and counted, which alone can be recorded;
