@@ -19,11 +19,13 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from partywall import guest, hooks, kernels, workloads
+from partywall import guest, kernels, workloads
 from partywall.core import progress
 from partywall.core.errors import PartywallError
 from partywall.core.topology import Topology
 from partywall.guest import Guest, Settings, image, qemu
+from partywall.record import hooks
+from partywall.record.plugin import recorder
 
 
 def boot_seconds(settings: Settings) -> float:
@@ -57,7 +59,7 @@ def main(rounds: int, containers: int, names: tuple[str, ...]) -> None:
     quiet = progress.Quiet()
     kernel = kernels.resolve(kernels.Request("debian"), quiet)
     machine = qemu.find()
-    plugin = qemu.recorder(machine, quiet)
+    plugin = recorder(machine, quiet)
     table = Table(title=f"{kernel.release}, {containers} containers, {rounds} rounds", box=None)
     for heading in ("", "without", "with recorder", "ratio", "range"):
         table.add_column(heading, justify="left" if not heading else "right")

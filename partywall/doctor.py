@@ -17,6 +17,7 @@ from partywall.core.progress import Quiet
 from partywall.guest import qemu
 from partywall.kernels import apt
 from partywall.kernels.sources import debian
+from partywall.record.plugin import recorder
 
 MEND = "make setup"
 _PROGRAMS = (
@@ -76,7 +77,7 @@ def _static(program: Path) -> bool:
 def _emulator() -> Iterator[Finding]:
     found = qemu.find()
     yield Finding("QEMU", f"{found.version}, TCG plugins of version {found.plugin_abi}")
-    plugin = qemu.recorder(found, Quiet())
+    plugin = recorder(found, Quiet())
     yield Finding("recorder", f"built for it: {plugin}")
     if qemu.kvm_works(found.program):
         yield Finding("KVM", "works; a recording does not use it")

@@ -14,16 +14,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partywall import guest, hooks, naming, recording, result, walls
+from partywall import guest, naming, result, walls
 from partywall.core import elf
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
 from partywall.core.topology import Scope, Topology
 from partywall.guest import Guest, image
 from partywall.guest.qemu import Qemu
-from partywall.hooks import Hooks
 from partywall.kernels import Kernel, require
-from partywall.recording import LINE_SHIFT, LINE_SIZE, Recording
+from partywall.record import hooks, recording
+from partywall.record.hooks import Hooks
+from partywall.record.recording import LINE_SHIFT, LINE_SIZE, Recording
 from partywall.sharing import Uses, false_sharing
 from partywall.workloads import Workload
 

@@ -16,6 +16,7 @@ from partywall.core.topology import Topology
 from partywall.guest import image, processor, qemu
 from partywall.kernels import Kernel
 from partywall.measure import Measured, Plan, measure
+from partywall.record.plugin import recorder
 from partywall.result import Environment, KernelId, Result
 from partywall.walls import THRESHOLD
 from partywall.workloads import Workload
@@ -84,7 +85,7 @@ def check(wanted: Wanted, progress: Progress) -> Outcome:
     """Measures all that is wanted; a workload that fails does not stop the others."""
     guest.clean_up()
     todo = plans(wanted)
-    plugin = qemu.recorder(todo[0].qemu, progress)
+    plugin = recorder(todo[0].qemu, progress)
     measured: dict[int, Measured] = {}
     failures: dict[str, PartywallError] = {}
     # What takes longest goes first, so that nothing long is left for the end.

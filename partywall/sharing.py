@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partywall import recording
-from partywall.recording import LINE_SIZE, Recording
+from partywall.record import recording
+from partywall.record.recording import LINE_SIZE, Recording
 from partywall.walls import transfers
 
 Array = npt.NDArray[Any]

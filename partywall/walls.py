@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partywall.recording import Recording
+from partywall.record.recording import Recording
 
 Array = npt.NDArray[Any]
 THRESHOLD = 0.01

@@ -15,6 +15,7 @@ from partywall.kernels import Kernel, Request, resolve, series
 from partywall.kernels.build import variants
 from partywall.kernels.series import configurations, prove, source
 from partywall.kernels.sources import built
+from partywall.record.plugin import recorder
 
 
 @commands.command()
@@ -22,7 +23,7 @@ from partywall.kernels.sources import built
 def prepare(kernel_name: str, vmlinux: Path | None, modules: Path | None, tree: Path | None) -> int:
     """Build and download all that a check needs."""
     with progress_on_terminal() as progress:
-        qemu.recorder(qemu.find(), progress)
+        recorder(qemu.find(), progress)
         for source in {workload.source for workload, _ in workloads.load()} | {None}:
             workloads.build_workload(source, progress)
         kernel: Kernel = resolve(Request(kernel_name, vmlinux, modules, tree), progress)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The QEMU on this machine: where it is, what it can, and the recorder built for it."""
+"""The QEMU on this machine: where it is, what it can, and whether KVM works."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -13,11 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem
-from partywall.core.progress import Progress
 
-RECORDER = Path(__file__).resolve().parents[2] / "recorder"
 _ABSURD_ABI = 10_000
 
 
@@ -85,36 +81,6 @@ def find() -> Qemu:
     if version is None:
         raise EnvironmentProblem(f"{path} does not say its version")
     return Qemu(Path(path), version[1], _probe_abi(Path(path)))
-
-
-def recorder(qemu: Qemu, progress: Progress) -> Path:
-    """The plugin, built for this QEMU's ABI if it is not in the cache."""
-    digest = hashlib.sha256(f"abi {qemu.plugin_abi}\n".encode())
-    for path in sorted([*RECORDER.glob("Cargo.*"), RECORDER / "build.rs", *RECORDER.glob("src/*")]):
-        digest.update(path.name.encode())
-        digest.update(path.read_bytes())
-
-    def fill(directory: Path) -> None:
-        if shutil.which("cargo") is None:
-            raise EnvironmentProblem("cargo is not installed", "run make setup")
-        environment = os.environ | {"PARTYWALL_PLUGIN_ABI": str(qemu.plugin_abi)}
-        done = subprocess.run(
-            ["cargo", "build", "--release", "--quiet", "--offline", "--target-dir", directory],
-            cwd=RECORDER,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        built = directory / "release" / "libpartywall_recorder.so"
-        if done.returncode or not built.exists():
-            first = next((line for line in done.stderr.splitlines() if "error" in line), "")
-            raise EnvironmentProblem(f"building the recorder failed: {first}")
-        built.rename(directory / "recorder.so")
-        shutil.rmtree(directory / "release")
-
-    with progress.step("recorder"):
-        return cache.entry("recorder", digest.hexdigest(), fill, progress) / "recorder.so"
 
 
 def kvm_works(program: Path, *, seconds: float = 3.0) -> bool:

@@ -6,9 +6,9 @@ from __future__ import annotations
 from drgn import Program
 from drgn.helpers.linux.pid import for_each_task
 
-from partywall import recording
 from partywall.core import syscalls
 from partywall.naming.unreadable import UNREADABLE
+from partywall.record import recording
 
 _FIXED = {
     recording.USER: "entry",

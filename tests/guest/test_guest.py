@@ -15,13 +15,15 @@ from pathlib import Path
 import pytest
 from checks import PARTYWALL, Checked, partywall, refused
 
-from partywall import guest, hooks, recording, walls, workloads
+from partywall import guest, walls, workloads
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Quiet
 from partywall.core.topology import Topology
 from partywall.guest import Guest, Settings, image, qemu
 from partywall.kernels import Kernel
 from partywall.kernels.sources import files
+from partywall.record import hooks, recording
+from partywall.record.plugin import recorder
 
 Check = Callable[..., Checked]
 Program = Callable[[str], Path]
@@ -42,7 +44,7 @@ def settings(kernel: Kernel) -> Settings:
         kernel_image=kernel.image,
         initramfs=parts,
         topology=TWO,
-        plugin=qemu.recorder(machine, Quiet()),
+        plugin=recorder(machine, Quiet()),
         hooks=hooks.build(kernel.vmlinux, workload).text,
         timeout=120,
     )

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from recordings import access, header, party, recording, sealed, visits, written
 
 from partywall.core.errors import EnvironmentProblem
-from partywall.recording import ATOMIC, LOCK, MAGIC, Recording, RecordingError, load, parse
+from partywall.record.recording import ATOMIC, LOCK, MAGIC, Recording, RecordingError, load, parse
 
 FUZZ = settings(max_examples=300, deadline=None)
 

@@ -11,7 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recordings import TGKILL, access, party, recording
 
-from partywall.recording import ATOMIC, CHARGED, EXCEPTION, IRQ, SCHEDULER, SOFTIRQ, TASK, USER
+from partywall.record.recording import (
+    ATOMIC,
+    CHARGED,
+    EXCEPTION,
+    IRQ,
+    SCHEDULER,
+    SOFTIRQ,
+    TASK,
+    USER,
+)
 from partywall.sharing import Use, Uses, false_sharing
 from partywall.walls import transfers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from partywall.recording import LINE_SIZE
+from partywall.record.recording import LINE_SIZE
 from partywall.report.words import accesses, busiest, function, rate
 from partywall.result import FieldUse, Line, Site
 

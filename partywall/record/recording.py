@@ -87,7 +87,7 @@ class Recording:
     """One window: vCPUs in order, then threads.
 
     ``sites``, shape (n, 2): addresses of an instruction and of the call that led
-    into its function, 0 unless that is a leaf (`partywall.hooks`). ``stacks``:
+    into its function, 0 unless that is a leaf (`partywall.record.hooks`). ``stacks``:
     base of the stack of thread n, for contexts TASK + n. ``locks`` (dtype LOCK):
     by address of the lock's word, how often it was held for one alone and shared;
     of the former, instructions meanwhile (own: while nothing was taken after it)
