@@ -14,7 +14,7 @@ from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
 from partywall.guest.qemu import Qemu
 
-SOURCE = Path(__file__).resolve().parents[2] / "recorder"
+SOURCE = Path(__file__).resolve().parent / "recorder"
 
 
 def recorder(qemu: Qemu, progress: Progress) -> Path:
