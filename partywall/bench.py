@@ -26,7 +26,7 @@ from partywall.cpus import Cpu, Placement
 from partywall.guest import Guest, Settings, image, qemu
 from partywall.kernels import Kernel, require
 from partywall.native import Count
-from partywall.result import Document, Model
+from partywall.results.document import Document, Model
 from partywall.workloads import Workload
 
 SCHEMA: Final = "partywall.bench/1"

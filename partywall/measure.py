@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partywall import guest, naming, result, walls
+from partywall import guest, naming, walls
 from partywall.core import elf
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
@@ -25,6 +25,7 @@ from partywall.kernels import Kernel, require
 from partywall.record import hooks, recording
 from partywall.record.hooks import Hooks
 from partywall.record.recording import LINE_SHIFT, LINE_SIZE, Recording
+from partywall.results import result
 from partywall.sharing import Uses, false_sharing
 from partywall.workloads import Workload
 

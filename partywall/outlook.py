@@ -9,9 +9,10 @@ from typing import Final, Literal
 from pydantic import Field
 
 from partywall import published
-from partywall.compare import keyed
 from partywall.profiles import Profile
-from partywall.result import Document, KernelId, Model, Result
+from partywall.results.compare import keyed
+from partywall.results.document import Document, Model
+from partywall.results.result import KernelId, Result
 from partywall.scaling import COUNTS, Prediction, Queue, Work, predict, predict_work, solve
 
 SCHEMA: Final = "partywall.predict/1"

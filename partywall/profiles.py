@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field, ValidationError, model_validator
 
 from partywall.core.errors import UsageProblem
-from partywall.result import Model
+from partywall.results.document import Model
 
 FOLDER = Path(__file__).resolve().parent.parent / "profiles"
 DEFAULT = "ice-lake-2x32"

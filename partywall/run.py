@@ -17,7 +17,7 @@ from partywall.guest import image, processor, qemu
 from partywall.kernels import Kernel
 from partywall.measure import Measured, Plan, measure
 from partywall.record.plugin import recorder
-from partywall.result import Environment, KernelId, Result
+from partywall.results.result import Environment, KernelId, Result
 from partywall.walls import THRESHOLD
 from partywall.workloads import Workload
 

@@ -22,7 +22,8 @@ from pydantic import Field
 from partywall.core.topology import Topology
 from partywall.profiles import Profile
 from partywall.record.recording import LINE_SIZE
-from partywall.result import Line, Model, WorkloadResult
+from partywall.results.document import Model
+from partywall.results.result import Line, WorkloadResult
 
 COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 

@@ -17,7 +17,7 @@ from partywall.core.progress import Quiet
 from partywall.kernels import Request
 from partywall.report import html
 from partywall.report.html import charts
-from partywall.result import Result
+from partywall.results.result import Result
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from partywall import bench, profiles, results, workloads
+from partywall import bench, profiles, workloads
 from partywall.cli.options import (
     FILE,
     Output,
@@ -21,7 +21,8 @@ from partywall.cli.predict import parse_counts
 from partywall.core.errors import UsageProblem
 from partywall.cpus import Placement
 from partywall.kernels import Request, resolve
-from partywall.report import benchmark, json_
+from partywall.report import benchmark
+from partywall.results import document, store
 from partywall.scaling import Prediction, predict
 from partywall.workloads import Workload
 
@@ -33,7 +34,7 @@ def _expected(
     if file is None:
         return None
     profile = profiles.load(profile_name)
-    for one in results.load(file).workloads:
+    for one in store.load(file).workloads:
         same = (one.title, one.topology.cpus, one.scope) == (workload.title, cpus, "between")
         if same:
             return predict(one, profile, counts)
@@ -123,7 +124,7 @@ def bench_command(
             progress,
         )
     if as_json:
-        click.echo(json_.dump(found), nl=False)
+        click.echo(document.dump(found), nl=False)
     else:
         benchmark.render(found, expected, Output())
     return 0

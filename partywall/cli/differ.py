@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from partywall import results
 from partywall.cli.options import FILE, OVER_LIMIT, RATE, Output, commands
-from partywall.diff import Tolerance, diff
-from partywall.report import difference, json_
+from partywall.report import difference
+from partywall.results import document, store
+from partywall.results.diff import Tolerance, diff
 
 _USUAL = Tolerance()
 
@@ -49,9 +49,9 @@ def diff_command(
     instructions or calls per operation, more of it under a shared lock.
     """
     tolerance = Tolerance(least=least, share=share, instructions=instructions)
-    found = diff(results.load(before), results.load(after), tolerance)
+    found = diff(store.load(before), store.load(after), tolerance)
     if as_json:
-        click.echo(json_.dump(found), nl=False)
+        click.echo(document.dump(found), nl=False)
     else:
         difference.render(found, Output())
     return OVER_LIMIT if found.regressions else 0

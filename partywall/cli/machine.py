@@ -12,12 +12,13 @@ from rich.text import Text
 from partywall import doctor, workloads
 from partywall.bench import Bench
 from partywall.cli.options import Output, commands
-from partywall.compare import Comparison
 from partywall.core.errors import EnvironmentProblem
-from partywall.diff import Difference
 from partywall.outlook import Outlook
-from partywall.report import json_
-from partywall.result import Document, Result
+from partywall.results import document
+from partywall.results.compare import Comparison
+from partywall.results.diff import Difference
+from partywall.results.document import Document
+from partywall.results.result import Result
 
 
 @commands.command("workloads")
@@ -67,5 +68,5 @@ _DOCUMENTS: dict[str, type[Document]] = {
 @click.argument("kind", type=click.Choice(list(_DOCUMENTS)), default="result")
 def schema(kind: str) -> int:
     """Print the JSON schema of what a command prints with --json."""
-    click.echo(json.dumps(json_.schema(_DOCUMENTS[kind]), indent=1))
+    click.echo(json.dumps(document.schema(_DOCUMENTS[kind]), indent=1))
     return 0

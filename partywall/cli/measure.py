@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from partywall import compare, profiles, results, run, workloads
+from partywall import profiles, run, workloads
 from partywall.cli.options import (
     FILE,
     FOLDER,
@@ -31,8 +31,9 @@ from partywall.cli.options import (
 )
 from partywall.core.errors import PartywallError, UsageProblem
 from partywall.kernels import Kernel, Request, resolve
-from partywall.report import comparison, json_, ktap, terminal
-from partywall.result import Result
+from partywall.report import comparison, ktap, terminal
+from partywall.results import compare, document, store
+from partywall.results.result import Result
 from partywall.walls import THRESHOLD
 from partywall.workloads import Workload
 
@@ -131,7 +132,7 @@ def check(
         saved: Path | None = None
         unsaved: PartywallError | None = None
         try:
-            saved = results.save(outcome.result, folder)
+            saved = store.save(outcome.result, folder)
         except PartywallError as failure:
             unsaved = failure
         limit = threshold if fail_above is None else fail_above
@@ -171,7 +172,7 @@ def _chosen(
 def _ready(what: str) -> Result | Kernel:
     """The saved result that ``what`` is, or the kernel that it names."""
     if what.endswith(".json"):
-        return results.load(Path(what))
+        return store.load(Path(what))
     with progress_on_terminal() as progress:
         return resolve(Request(what), progress)
 
@@ -183,7 +184,7 @@ def _measured(wanted: run.Wanted, what: str, folder: Path) -> Result:
     for title, error in outcome.failures.items():
         raise type(error)(f"{what}: {title}: {error.message}", error.hint)
     assert outcome.result is not None
-    results.save(outcome.result, folder)
+    store.save(outcome.result, folder)
     return outcome.result
 
 
@@ -237,7 +238,7 @@ def compare_command(
         found.append(_measured(wanted, what, folder))
     compared = compare.compare(*found)
     if as_json:
-        click.echo(json_.dump(compared), nl=False)
+        click.echo(document.dump(compared), nl=False)
     else:
         comparison.render(compared, Output(), verbose=everything)
     if html_file is not None:
@@ -248,7 +249,7 @@ def compare_command(
 
 def _show(result: Result, as_json: bool, as_ktap: bool, limit: float, everything: bool) -> None:
     if as_json:
-        click.echo(json_.dump(result), nl=False)
+        click.echo(document.dump(result), nl=False)
     elif as_ktap:
         click.echo(ktap.render(result, limit), nl=False)
     else:
@@ -260,7 +261,7 @@ def _show(result: Result, as_json: bool, as_ktap: bool, limit: float, everything
 @view_options
 @html_options
 @click.option("--fail-above", type=RATE, metavar="X", help="As for check.")
-@click.option("--results", "folder", type=FOLDER, default=results.FOLDER, show_default=True)
+@click.option("--results", "folder", type=FOLDER, default=store.FOLDER, show_default=True)
 def report(
     file: Path | None,
     as_json: bool,
@@ -274,7 +275,7 @@ def report(
     """Show a saved result, the newest one unless FILE is named."""
     one_view(as_json, as_ktap)
     profile = profiles.load(profile_name)
-    result = results.load(file or results.newest(folder))
+    result = store.load(file or store.newest(folder))
     _show(result, as_json, as_ktap, THRESHOLD if fail_above is None else fail_above, everything)
     if html_file is not None:
         write_html(html_file, result, None, profile)

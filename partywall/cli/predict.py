@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from partywall import outlook, profiles, results
+from partywall import outlook, profiles
 from partywall.cli.options import FILE, FOLDER, Output, commands, profile_option
 from partywall.core.errors import UsageProblem
-from partywall.report import json_
 from partywall.report import outlook as view
+from partywall.results import document, store
 from partywall.scaling import COUNTS
 
 MOST = 4096
@@ -43,7 +43,7 @@ def parse_counts(text: str) -> list[int]:
     help="Numbers of containers.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the predictions as JSON.")
-@click.option("--results", "folder", type=FOLDER, default=results.FOLDER, show_default=True)
+@click.option("--results", "folder", type=FOLDER, default=store.FOLDER, show_default=True)
 def predict_command(
     file: Path | None,
     after: Path | None,
@@ -59,10 +59,10 @@ def predict_command(
     """
     profile = profiles.load(profile_name)
     chosen = parse_counts(counts)
-    before = results.load(file or results.newest(folder))
-    found = outlook.outlook(before, results.load(after) if after else None, profile, chosen)
+    before = store.load(file or store.newest(folder))
+    found = outlook.outlook(before, store.load(after) if after else None, profile, chosen)
     if as_json:
-        click.echo(json_.dump(found), nl=False)
+        click.echo(document.dump(found), nl=False)
     else:
         view.render(found, Output())
     return 0

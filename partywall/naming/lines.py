@@ -16,7 +16,7 @@ from partywall.naming.fields import FieldPath, field_at, size_of
 from partywall.naming.objects import ObjectNamer, Thing
 from partywall.naming.types import Evidence, TypeGuesser, by_cache, kmalloc_size
 from partywall.record.recording import LINE_SIZE
-from partywall.result import FieldUse, LineObject, Site
+from partywall.results.result import FieldUse, LineObject, Site
 from partywall.sharing import Use
 
 

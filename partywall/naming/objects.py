@@ -26,7 +26,7 @@ from partywall.naming import pages
 from partywall.naming.fields import size_of
 from partywall.naming.slabs import SlabObjects
 from partywall.naming.unreadable import UNREADABLE
-from partywall.result import LineObject
+from partywall.results.result import LineObject
 
 # The kernel's image and modules, which symbols name, lie above on x86-64.
 _IMAGE = 0xFFFF_FFFF_8000_0000

@@ -9,9 +9,9 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from partywall.compare import Change, Comparison, WorkloadChange
 from partywall.report.terminal import print_blocks
 from partywall.report.words import plain, rate, topology
+from partywall.results.compare import Change, Comparison, WorkloadChange
 
 OBJECTS = 12
 """Objects with walls shown for each workload unless all are asked for."""

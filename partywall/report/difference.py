@@ -9,9 +9,9 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from partywall.diff import Difference, Finding
 from partywall.report.terminal import print_blocks
 from partywall.report.words import count, plain, rate, topology
+from partywall.results.diff import Difference, Finding
 
 
 def render(found: Difference, console: Console) -> None:

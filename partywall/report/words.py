@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from partywall.core.topology import Scope, Topology
-from partywall.result import Line, LineObject, Site
+from partywall.results.result import Line, LineObject, Site
 
 SCOPES: dict[Scope, str] = {
     "between": "between containers",

@@ -14,7 +14,7 @@ from checks import PARTYWALL, Checked
 from partywall import kernels, workloads
 from partywall.core import progress
 from partywall.kernels import Kernel, Request
-from partywall.report import json_
+from partywall.results import store
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +43,7 @@ def check(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Checked]:
                 timeout=600,
             )
             assert done.returncode == 0, done.stderr
-            known[key] = Checked(json_.load(done.stdout), done.stdout, folder)
+            known[key] = Checked(store.parse(done.stdout), done.stdout, folder)
         return known[key]
 
     return run

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from partywall.core.topology import Topology
-from partywall.result import (
+from partywall.results.result import (
     CallCount,
     Environment,
     FieldUse,

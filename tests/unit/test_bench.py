@@ -17,7 +17,8 @@ from partywall import bench, native, profiles, scaling, workloads
 from partywall.bench import Bench, Point, Series
 from partywall.core.errors import UsageProblem
 from partywall.native import Count
-from partywall.report import benchmark, json_
+from partywall.report import benchmark
+from partywall.results import document
 
 
 def made(*rates: list[float]) -> Bench:
@@ -112,8 +113,8 @@ def test_kernels_stand_side_by_side_and_beside_the_model() -> None:
 
 def test_json_is_what_the_schema_says() -> None:
     found = made([1.0, 2.0])
-    jsonschema.validate(json.loads(json_.dump(found)), json_.schema(Bench))
-    assert Bench.model_validate_json(json_.dump(found)) == found
+    jsonschema.validate(json.loads(document.dump(found)), document.schema(Bench))
+    assert Bench.model_validate_json(document.dump(found)) == found
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])

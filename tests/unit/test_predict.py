@@ -16,9 +16,9 @@ from rich.console import Console
 from partywall import outlook, profiles
 from partywall.cli.predict import parse_counts
 from partywall.core.errors import UsageProblem
-from partywall.report import json_
 from partywall.report import outlook as view
-from partywall.result import Result
+from partywall.results import document
+from partywall.results.result import Result
 
 TWO = profiles.load("ice-lake-2x32")
 BEFORE = builders.result(builders.signal(), builders.isolated(), builders.many_walls())
@@ -51,9 +51,9 @@ def test_two_results_stand_side_by_side() -> None:
 
 def test_json_is_what_the_schema_says_and_the_same_each_time() -> None:
     found = outlook.outlook(BEFORE, AFTER, TWO)
-    text = json_.dump(found)
-    jsonschema.validate(json.loads(text), json_.schema(outlook.Outlook))
-    assert text == json_.dump(outlook.outlook(BEFORE, AFTER, TWO))
+    text = document.dump(found)
+    jsonschema.validate(json.loads(text), document.schema(outlook.Outlook))
+    assert text == document.dump(outlook.outlook(BEFORE, AFTER, TWO))
     assert outlook.Outlook.model_validate_json(text) == found
 
 

@@ -11,13 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partywall.report import ReportError, json_
-from partywall.result import SCHEMA, Result
+from partywall.results import store
+from partywall.results.document import DocumentError, dump
+from partywall.results.document import schema as schema_of
+from partywall.results.result import SCHEMA, Result
 
 RESULT = builders.result(
     builders.signal(), builders.isolated(), builders.false_sharing(), builders.many_walls(3)
 )
-TEXT = json_.dump(RESULT)
+TEXT = dump(RESULT)
 
 FUZZ = settings(max_examples=300, deadline=None)
 Scalar = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
@@ -26,8 +28,8 @@ Scalar = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 def load_or_refuse(text: str) -> Result | None:
     """The result; None if it was refused, and as promised."""
     try:
-        return json_.load(text)
-    except ReportError as error:
+        return store.parse(text)
+    except DocumentError as error:
         message = str(error)
         assert message
         assert message.isprintable()
@@ -49,17 +51,17 @@ PLACES = places(json.loads(TEXT))
 
 
 def test_a_result_comes_back_equal() -> None:
-    assert json_.load(TEXT) == RESULT
-    assert json_.dump(json_.load(TEXT)) == TEXT
+    assert store.parse(TEXT) == RESULT
+    assert dump(store.parse(TEXT)) == TEXT
 
 
 def test_an_empty_result_comes_back_equal() -> None:
     empty = builders.result()
-    assert json_.load(json_.dump(empty)) == empty
+    assert store.parse(dump(empty)) == empty
 
 
 def test_the_text_is_stable_and_ends_in_a_newline() -> None:
-    assert json_.dump(RESULT.model_copy(deep=True)) == TEXT
+    assert dump(RESULT.model_copy(deep=True)) == TEXT
     assert TEXT.endswith("}\n")
     assert TEXT.isascii()
     assert list(json.loads(TEXT)) == ["schema", "created", "kernel", "environment", "workloads"]
@@ -70,7 +72,7 @@ def test_the_text_is_stable_and_ends_in_a_newline() -> None:
 def test_any_name_and_rate_come_back(name: str, rate: float) -> None:
     workload = builders.workload("w", [builders.named_wall(name)], threshold=rate)
     result = builders.result(workload)
-    assert json_.load(json_.dump(result)) == result
+    assert store.parse(dump(result)) == result
 
 
 @pytest.mark.parametrize("rate", [float("nan"), float("inf")])
@@ -78,22 +80,22 @@ def test_what_is_no_number_is_not_saved(rate: float) -> None:
     # A copy is not validated, so it can hold what a result can't be made of.
     broken = builders.workload("w", []).model_copy(update={"between": rate})
     result = builders.result().model_copy(update={"workloads": [broken]})
-    with pytest.raises(ReportError, match="cannot be saved"):
-        json_.dump(result)
+    with pytest.raises(DocumentError, match="cannot be saved"):
+        dump(result)
 
 
 @pytest.mark.parametrize("rate", ["NaN", "Infinity", "1e999", '"4.0"', "true", "null"])
 def test_what_is_no_number_is_not_read(rate: str) -> None:
     text = TEXT.replace('"accesses": 2430.4', f'"accesses": {rate}')
     assert text != TEXT
-    with pytest.raises(ReportError):
-        json_.load(text)
+    with pytest.raises(DocumentError):
+        store.parse(text)
 
 
 def test_another_schema_is_named() -> None:
     text = TEXT.replace(SCHEMA, "partywall.result/99").replace('"created"', '"made"')
-    with pytest.raises(ReportError) as caught:
-        json_.load(text)
+    with pytest.raises(DocumentError) as caught:
+        store.parse(text)
     assert "partywall.result/99" in str(caught.value)
     assert SCHEMA in str(caught.value)
 
@@ -101,13 +103,13 @@ def test_another_schema_is_named() -> None:
 def test_a_result_without_schema_is_refused() -> None:
     document = json.loads(TEXT)
     del document["schema"]
-    with pytest.raises(ReportError, match="no schema"):
-        json_.load(json.dumps(document))
+    with pytest.raises(DocumentError, match="no schema"):
+        store.parse(json.dumps(document))
 
 
 def test_an_unknown_key_is_named() -> None:
-    with pytest.raises(ReportError, match=r"kernel\.colour"):
-        json_.load(TEXT.replace('"release"', '"colour": 1, "release"'))
+    with pytest.raises(DocumentError, match=r"kernel\.colour"):
+        store.parse(TEXT.replace('"release"', '"colour": 1, "release"'))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,7 @@ def test_a_text_cut_short_is_refused_or_whole(length: int) -> None:
 def test_a_damaged_text_is_refused_or_a_result(start: int, length: int, instead: str) -> None:
     loaded = load_or_refuse(TEXT[:start] + instead + TEXT[start + length :])
     if loaded is not None:
-        assert json_.load(json_.dump(loaded)) == loaded
+        assert store.parse(dump(loaded)) == loaded
 
 
 @FUZZ
@@ -148,11 +150,11 @@ def test_a_wrong_value_is_refused_or_a_result(path: tuple[str | int, ...], value
     inner[path[-1]] = value
     loaded = load_or_refuse(json.dumps(document))
     if loaded is not None:
-        assert json_.load(json_.dump(loaded)) == loaded
+        assert store.parse(dump(loaded)) == loaded
 
 
 def test_the_json_schema_describes_what_is_saved() -> None:
-    schema = json_.schema()
+    schema = schema_of(Result)
     assert json.loads(json.dumps(schema)) == schema
     assert SCHEMA in schema["properties"]["schema"]["enum"]
 
@@ -174,10 +176,10 @@ def test_the_json_schema_describes_what_is_saved() -> None:
 
 
 def test_a_result_of_the_version_before_is_read() -> None:
-    data = json.loads(json_.dump(builders.result(builders.signal())))
+    data = json.loads(dump(builders.result(builders.signal())))
     data["schema"] = "partywall.result/1"
     for workload in data["workloads"]:
         del workload["locks"], workload["waits"], workload["instructions"]["spinning"]
-    read = json_.load(json.dumps(data))
+    read = store.parse(json.dumps(data))
     assert read.workloads == builders.result(builders.signal()).workloads
     assert read.schema_ == "partywall.result/1"

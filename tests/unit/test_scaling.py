@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from partywall import outlook, profiles, published, scaling
 from partywall.core.errors import UsageProblem
 from partywall.profiles import Level, Profile
-from partywall.result import CallCount
+from partywall.results.result import CallCount
 from partywall.scaling import Queue, Work, neighbours, predict_work, solve
 
 TWO = profiles.load("ice-lake-2x32")

@@ -14,7 +14,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from markupsafe import Markup
 
 from partywall import __version__, published
-from partywall.compare import keyed
 from partywall.outlook import Outlook, outlook
 from partywall.profiles import Profile
 from partywall.report import locks
@@ -31,7 +30,8 @@ from partywall.report.words import (
     signed_hex,
     topology,
 )
-from partywall.result import Result, WorkloadResult
+from partywall.results.compare import keyed
+from partywall.results.result import Result, WorkloadResult
 from partywall.scaling import Prediction
 
 _HERE = Path(__file__).resolve().parent

@@ -14,27 +14,16 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from partywall.core.topology import Scope, Topology
+from partywall.results.document import Document, Model
 
 SCHEMA: Final = "partywall.result/2"
 OLDER: Final = "partywall.result/1"
 """The same without locks and waits, and with spinning among the kernel's instructions."""
 
 Address = Annotated[str, Field(pattern=r"^0x[0-9a-f]{1,16}$")]
-
-
-class Model(BaseModel):
-    """Immutable, and strict about unknown keys so that typos surface."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Document(Model):
-    """What a command prints with ``--json``: a model whose ``schema_`` says which."""
-
-    model_config = ConfigDict(populate_by_name=True)
 
 
 class KernelId(Model):

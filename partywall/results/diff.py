@@ -11,9 +11,10 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from partywall.compare import Change, WorkloadChange, compare
 from partywall.core.topology import Topology
-from partywall.result import OLDER, Document, KernelId, Model, Result
+from partywall.results.compare import Change, WorkloadChange, compare
+from partywall.results.document import Document, Model
+from partywall.results.result import OLDER, KernelId, Result
 
 SCHEMA: Final = "partywall.diff/1"
 

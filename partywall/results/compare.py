@@ -11,7 +11,8 @@ from pydantic import Field
 
 from partywall.core.errors import UsageProblem
 from partywall.core.topology import Topology
-from partywall.result import Document, KernelId, Model, Result, WorkloadResult
+from partywall.results.document import Document, Model
+from partywall.results.result import KernelId, Result, WorkloadResult
 
 SCHEMA: Final = "partywall.compare/2"
 
