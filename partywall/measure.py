@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partywall import guest, naming, walls
+from partywall import guest
+from partywall.analyse import names, transfers
+from partywall.analyse.sharing import Uses, false_sharing
 from partywall.core import elf
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
@@ -26,7 +28,6 @@ from partywall.record import hooks, recording
 from partywall.record.hooks import Hooks
 from partywall.record.recording import LINE_SHIFT, LINE_SIZE, Recording
 from partywall.results import result
-from partywall.sharing import Uses, false_sharing
 from partywall.workloads import Workload
 
 Array = npt.NDArray[Any]
@@ -66,7 +67,7 @@ class Plan:
     workload: Workload
     topology: Topology
     confined: bool = True
-    threshold: float = walls.THRESHOLD
+    threshold: float = transfers.THRESHOLD
     timeout: float = 300.0
     visit_distance: int = guest.VISIT_DISTANCE
     parameters: str = ""
@@ -128,7 +129,7 @@ def measure(plan: Plan, plugin: Path, progress: Progress) -> Measured:
                 recorded = recording.load(machine.wait())
             except EnvironmentProblem:
                 # Addresses from another build mislead the recorder in any way.
-                naming.check_build(machine.said("build"), plan.kernel)
+                names.check_build(machine.said("build"), plan.kernel)
                 raise
         _whole(recorded, plan.topology)
         with progress.step(f"{plan.title}: walls and their names"), _collected():
@@ -170,19 +171,19 @@ class _Analysis:
         self._plan, self._recorded, self._watched = plan, recorded, watched
         shape = plan.topology
         self._operations = plan.workload.window * shape.total
-        self._parties = walls.Parties.of(recorded, shape.cpus)
-        self._lines = walls.analyse(recorded, self._parties, self._operations)
+        self._parties = transfers.Parties.of(recorded, shape.cpus)
+        self._lines = transfers.analyse(recorded, self._parties, self._operations)
         self._scope: Scope = "between" if shape.containers > 1 else "within"
-        prog = naming.attach(machine, plan.kernel)
-        known = naming.Knowledge(
+        prog = names.attach(machine, plan.kernel)
+        known = names.Knowledge(
             prog,
             elf.load_symbols(plan.kernel.vmlinux),
-            naming.ContextNamer(prog, recorded.stacks.tolist(), watched.charged),
+            names.ContextNamer(prog, recorded.stacks.tolist(), watched.charged),
         )
         self._uses = Uses(recorded, foreground=True)
         self._background_uses = Uses(recorded, foreground=False)
-        self._namer = naming.LineNamer(known, self._uses)
-        self._background_namer = naming.LineNamer(known, self._background_uses)
+        self._namer = names.LineNamer(known, self._uses)
+        self._background_namer = names.LineNamer(known, self._background_uses)
 
     def _shared(self, moved: Array, scope: Scope, *, background: bool = False) -> Array:
         """Which lines over the threshold all run into, rather than being handed on.

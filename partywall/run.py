@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 
 from partywall import __version__, guest
+from partywall.analyse.transfers import THRESHOLD
 from partywall.core.errors import EnvironmentProblem, PartywallError
 from partywall.core.progress import Progress
 from partywall.core.topology import Topology
@@ -18,7 +19,6 @@ from partywall.kernels import Kernel
 from partywall.measure import Measured, Plan, measure
 from partywall.record.plugin import recorder
 from partywall.results.result import Environment, KernelId, Result
-from partywall.walls import THRESHOLD
 from partywall.workloads import Workload
 
 DEFAULT_CONTAINERS = 8

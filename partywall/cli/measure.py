@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from partywall import profiles, run, workloads
+from partywall.analyse.transfers import THRESHOLD
 from partywall.cli.options import (
     FILE,
     FOLDER,
@@ -34,7 +35,6 @@ from partywall.kernels import Kernel, Request, resolve
 from partywall.report import comparison, ktap, terminal
 from partywall.results import compare, document, store
 from partywall.results.result import Result
-from partywall.walls import THRESHOLD
 from partywall.workloads import Workload
 
 

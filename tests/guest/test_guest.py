@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from checks import PARTYWALL, Checked, partywall, refused
 
-from partywall import guest, walls, workloads
+from partywall import guest, workloads
+from partywall.analyse.transfers import Parties, analyse
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Quiet
 from partywall.core.topology import Topology
@@ -58,8 +59,8 @@ def transfers(settings: Settings) -> list[float]:
     """
     with Guest(settings) as machine:
         read = recording.load(machine.wait())
-    parties = walls.Parties.of(read, settings.topology.cpus)
-    lines = walls.analyse(read, parties, 400 * settings.topology.total)
+    parties = Parties.of(read, settings.topology.cpus)
+    lines = analyse(read, parties, 400 * settings.topology.total)
     moved = lines.between + lines.within
     return sorted(map(float, moved), reverse=True)[:2]
 

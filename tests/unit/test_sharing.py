@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recordings import TGKILL, access, party, recording
 
+from partywall.analyse.sharing import Use, Uses, false_sharing
+from partywall.analyse.transfers import transfers
 from partywall.record.recording import (
     ATOMIC,
     CHARGED,
@@ -21,8 +23,6 @@ from partywall.record.recording import (
     TASK,
     USER,
 )
-from partywall.sharing import Use, Uses, false_sharing
-from partywall.walls import transfers
 
 FUZZ = settings(max_examples=200, deadline=None)
 LINE = 0xFF11000003B2C400

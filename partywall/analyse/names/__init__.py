@@ -8,8 +8,8 @@ import os
 # number from here when it is loaded, so this goes before the imports.
 os.environ["OMP_NUM_THREADS"] = "1"
 
-from partywall.naming.contexts import ContextNamer
-from partywall.naming.lines import Knowledge, LineNamer, Named
-from partywall.naming.memory import attach, check_build
+from partywall.analyse.names.contexts import ContextNamer
+from partywall.analyse.names.lines import Knowledge, LineNamer, Named
+from partywall.analyse.names.memory import attach, check_build
 
 __all__ = ["ContextNamer", "Knowledge", "LineNamer", "Named", "attach", "check_build"]

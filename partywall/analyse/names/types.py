@@ -16,9 +16,9 @@ from functools import lru_cache
 
 from drgn import Program, Type, TypeKind
 
-from partywall.naming.code import CodeNamer
-from partywall.naming.fields import fits, size_of
-from partywall.naming.unreadable import UNREADABLE
+from partywall.analyse.names.code import CodeNamer
+from partywall.analyse.names.fields import fits, size_of
+from partywall.analyse.names.unreadable import UNREADABLE
 
 # Caches whose name is not that of their type, as the kernel's sources have it.
 _CACHES = {

@@ -6,8 +6,8 @@ from __future__ import annotations
 from drgn import Program
 from drgn.helpers.linux.pid import for_each_task
 
+from partywall.analyse.names.unreadable import UNREADABLE
 from partywall.core import syscalls
-from partywall.naming.unreadable import UNREADABLE
 from partywall.record import recording
 
 _FIXED = {

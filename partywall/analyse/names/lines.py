@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 
 from drgn import Program, Type
 
+from partywall.analyse.names.code import CodeNamer
+from partywall.analyse.names.contexts import ContextNamer
+from partywall.analyse.names.fields import FieldPath, field_at, size_of
+from partywall.analyse.names.objects import ObjectNamer, Thing
+from partywall.analyse.names.types import Evidence, TypeGuesser, by_cache, kmalloc_size
+from partywall.analyse.sharing import Use
 from partywall.core.elf import Symbols
-from partywall.naming.code import CodeNamer
-from partywall.naming.contexts import ContextNamer
-from partywall.naming.fields import FieldPath, field_at, size_of
-from partywall.naming.objects import ObjectNamer, Thing
-from partywall.naming.types import Evidence, TypeGuesser, by_cache, kmalloc_size
 from partywall.record.recording import LINE_SIZE
 from partywall.results.result import FieldUse, LineObject, Site
-from partywall.sharing import Use
 
 
 @dataclass

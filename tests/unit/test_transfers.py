@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recordings import party, recording, visits
 
-from partywall import walls
-from partywall.walls import Parties
+from partywall.analyse import transfers
+from partywall.analyse.transfers import Parties
 
 Array = npt.NDArray[Any]
 FUZZ = settings(max_examples=200, deadline=None)
@@ -31,7 +31,7 @@ def everyone(parties: int) -> Array:
 def moved(reads: list[int], writes: list[int], others: Array | None = None) -> float:
     """Transfers of one line."""
     chosen = everyone(len(reads)) if others is None else others
-    found = walls.transfers(np.array([reads]), np.array([writes]), chosen)
+    found = transfers.transfers(np.array([reads]), np.array([writes]), chosen)
     assert found.shape == (1,)
     return float(found[0])
 
@@ -83,17 +83,17 @@ def test_two_pairs_that_do_not_meet() -> None:
 def test_lines_do_not_mix() -> None:
     reads = np.array([[0, 0], [9, 9], [0, 1]])
     writes = np.array([[3, 3], [0, 0], [1, 0]])
-    assert walls.transfers(reads, writes, everyone(2)).tolist() == [6, 0, 2]
+    assert transfers.transfers(reads, writes, everyone(2)).tolist() == [6, 0, 2]
 
 
 def test_rates_give_rates() -> None:
     rates = np.array([[0.5, 0.25]])
-    assert walls.transfers(np.zeros((1, 2)), rates, everyone(2)).tolist() == [0.5]
+    assert transfers.transfers(np.zeros((1, 2)), rates, everyone(2)).tolist() == [0.5]
 
 
 def test_no_lines_at_all() -> None:
     nothing = np.zeros((0, 3), np.int64)
-    assert walls.transfers(nothing, nothing, everyone(3)).shape == (0,)
+    assert transfers.transfers(nothing, nothing, everyone(3)).shape == (0,)
 
 
 @FUZZ
@@ -220,7 +220,7 @@ def test_others_are_symmetric_and_on_other_cpus(who: list[tuple[int, int]], each
 def test_analyse_counts_foreground_and_background_apart() -> None:
     both = [visits(5, 0, 2), visits(5, 0, 4, foreground=False)]
     whole = recording(party(0, both), party(1, both))
-    lines = walls.analyse(whole, Parties.of(whole, 1), 2)
+    lines = transfers.analyse(whole, Parties.of(whole, 1), 2)
     assert lines.number.tolist() == [5]
     assert lines.writes.tolist() == [[2, 2]]
     assert lines.reads.tolist() == [[0, 0]]
@@ -235,7 +235,7 @@ def test_analyse_has_lines_that_only_the_background_moves() -> None:
     whole = recording(
         party(0, [visits(3, 0, 9, foreground=False)]), party(1, [visits(3, 6, 0, foreground=False)])
     )
-    lines = walls.analyse(whole, Parties.of(whole, 1), 3)
+    lines = transfers.analyse(whole, Parties.of(whole, 1), 3)
     assert lines.between.tolist() == [0]
     assert lines.background_between.tolist() == [(6 + 6) / 3]
 
@@ -246,7 +246,7 @@ def test_analyse_joins_what_parties_saw() -> None:
         party(1, [visits(10, 0, 1), visits(20, 4, 4)]),
         party(2, [visits(30, 2, 0)]),
     )
-    lines = walls.analyse(whole, Parties.of(whole, 1), 1)
+    lines = transfers.analyse(whole, Parties.of(whole, 1), 1)
     assert lines.number.tolist() == [10, 20, 30]
     assert lines.reads.tolist() == [[1, 0, 0], [0, 4, 0], [0, 0, 2]]
     assert lines.writes.tolist() == [[0, 1, 0], [0, 4, 0], [1, 0, 0]]
@@ -260,7 +260,7 @@ def test_analyse_drops_the_fixmap_and_nothing_below_it() -> None:
         visits(FIXMAP, 0, 1, foreground=False),
     ]
     whole = recording(party(0, seen), party(1, seen))
-    lines = walls.analyse(whole, Parties.of(whole, 1), 1)
+    lines = transfers.analyse(whole, Parties.of(whole, 1), 1)
     assert lines.number.tolist() == [BELOW_FIXMAP]
     assert lines.between.tolist() == [2]
     assert lines.background_between.tolist() == [0]
@@ -269,14 +269,14 @@ def test_analyse_drops_the_fixmap_and_nothing_below_it() -> None:
 def test_analyse_tells_between_from_within() -> None:
     whole = recording(*(party(cpu, [visits(1, 0, 1)]) for cpu in range(4)))
     for cpus, between, within in ((1, 4, 0), (2, 4, 4), (4, 0, 4)):
-        lines = walls.analyse(whole, Parties.of(whole, cpus), 1)
+        lines = transfers.analyse(whole, Parties.of(whole, cpus), 1)
         assert (lines.between[0], lines.within[0]) == (between, within)
 
 
 @pytest.mark.parametrize("operations", [1, 7, 3200])
 def test_analyse_gives_transfers_per_operation(operations: int) -> None:
     whole = recording(party(0, [visits(1, 0, 70)]), party(1, [visits(1, 70, 0)]))
-    lines = walls.analyse(whole, Parties.of(whole, 1), operations)
+    lines = transfers.analyse(whole, Parties.of(whole, 1), operations)
     assert lines.between[0] == pytest.approx(140 / operations)
     assert lines.reads.tolist() == [[0, 70]]
 
@@ -284,13 +284,13 @@ def test_analyse_gives_transfers_per_operation(operations: int) -> None:
 def test_analyse_does_not_overflow() -> None:
     most = 2**32 - 1
     whole = recording(*(party(cpu, [visits(1, most, most)]) for cpu in range(240)))
-    lines = walls.analyse(whole, Parties.of(whole, 1), 1)
+    lines = transfers.analyse(whole, Parties.of(whole, 1), 1)
     assert lines.between[0] == 240 * 2 * most
 
 
 @pytest.mark.parametrize("parties", [0, 1, 2])
 def test_analyse_of_parties_that_saw_nothing(parties: int) -> None:
     whole = recording(*(party(cpu) for cpu in range(parties)))
-    lines = walls.analyse(whole, Parties.of(whole, 1), 1)
+    lines = transfers.analyse(whole, Parties.of(whole, 1), 1)
     assert len(lines.number) == len(lines.between) == 0
     assert lines.reads.shape == (0, parties)

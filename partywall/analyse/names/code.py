@@ -12,8 +12,8 @@ from capstone import CS_ARCH_X86, CS_MODE_64, Cs
 from capstone.x86 import X86_OP_MEM, X86_REG_INVALID, X86_REG_RIP
 from drgn import FaultError, Program, StackFrame, Type, TypeKind
 
-from partywall.naming.fields import strip
-from partywall.naming.unreadable import UNREADABLE
+from partywall.analyse.names.fields import strip
+from partywall.analyse.names.unreadable import UNREADABLE
 
 # Wrappers that tell a reader nothing: atomics and barriers go through several.
 _NOISE = re.compile(

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from partywall.analyse.transfers import transfers
 from partywall.record import recording
 from partywall.record.recording import LINE_SIZE, Recording
-from partywall.walls import transfers
 
 Array = npt.NDArray[Any]
 
@@ -123,7 +123,7 @@ def false_sharing(
     """Whether fields of a line pay for each other.
 
     ``line``: address; ``fields``: (offset, size) of each field touched;
-    ``others``: as in `walls.transfers`; ``moved``: transfers in the window;
+    ``others``: as in `transfers.transfers`; ``moved``: transfers in the window;
     ``reading``: those of visits that only read; ``threshold``: transfers in the
     window that count as some.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from drgn import Program, Type, TypeKind
 
-from partywall.naming.unreadable import UNREADABLE
+from partywall.analyse.names.unreadable import UNREADABLE
 
 # What people speak of as one thing, whatever it is made of.
 _WHOLE = frozenset(

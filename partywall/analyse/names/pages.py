@@ -14,7 +14,7 @@ from drgn.helpers.linux.mm import (
 )
 from drgn.helpers.linux.slab import find_containing_slab_cache
 
-from partywall.naming.unreadable import UNREADABLE
+from partywall.analyse.names.unreadable import UNREADABLE
 
 FREE = "free memory"
 PAGE_MAPPING_ANON = 1

@@ -21,11 +21,11 @@ from drgn.helpers.linux.cpumask import for_each_possible_cpu
 from drgn.helpers.linux.list import list_for_each_entry
 from drgn.helpers.linux.mm import PageSlab, compound_head, in_direct_map, virt_to_page
 
+from partywall.analyse.names import pages
+from partywall.analyse.names.fields import size_of
+from partywall.analyse.names.slabs import SlabObjects
+from partywall.analyse.names.unreadable import UNREADABLE
 from partywall.core.elf import Symbol, Symbols
-from partywall.naming import pages
-from partywall.naming.fields import size_of
-from partywall.naming.slabs import SlabObjects
-from partywall.naming.unreadable import UNREADABLE
 from partywall.results.result import LineObject
 
 # The kernel's image and modules, which symbols name, lie above on x86-64.
