@@ -10,11 +10,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from partywall import kernels, outlook, profiles, published, run, workloads
+from partywall import kernels, outlook, profiles, published, workloads
 from partywall.core import cache
 from partywall.core.errors import PartywallError
 from partywall.core.progress import Quiet
 from partywall.kernels import Request
+from partywall.measure import run
 from partywall.report import html
 from partywall.report.html import charts
 from partywall.results.result import Result

@@ -9,10 +9,11 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from partywall import doctor, workloads
+from partywall import workloads
 from partywall.bench import Bench
 from partywall.cli.options import Output, commands
 from partywall.core.errors import EnvironmentProblem
+from partywall.measure import doctor
 from partywall.outlook import Outlook
 from partywall.results import document
 from partywall.results.compare import Comparison

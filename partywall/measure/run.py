@@ -16,7 +16,7 @@ from partywall.core.progress import Progress
 from partywall.core.topology import Topology
 from partywall.guest import image, processor, qemu
 from partywall.kernels import Kernel
-from partywall.measure import Measured, Plan, measure
+from partywall.measure.plan import Measured, Plan, measure
 from partywall.record.plugin import recorder
 from partywall.results.result import Environment, KernelId, Result
 from partywall.workloads import Workload

@@ -1,30 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One workload on one kernel, from the guest's start to its `WorkloadResult`."""
+"""From one recording, and the guest that made it, to a `WorkloadResult`."""
 
 from __future__ import annotations
 
-import contextlib
-import gc
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from partywall import guest
 from partywall.analyse import names, transfers
 from partywall.analyse.sharing import Uses, false_sharing
 from partywall.core import elf
-from partywall.core.errors import EnvironmentProblem, UsageProblem
-from partywall.core.progress import Progress
 from partywall.core.topology import Scope, Topology
-from partywall.guest import Guest, image
-from partywall.guest.qemu import Qemu
-from partywall.kernels import Kernel, require
-from partywall.record import hooks, recording
+from partywall.guest import Guest
+from partywall.kernels import Kernel
 from partywall.record.hooks import Hooks
 from partywall.record.recording import LINE_SHIFT, LINE_SIZE, Recording
 from partywall.results import result
@@ -38,146 +29,30 @@ _TO_NAME = 0.999
 _BACKGROUND_LINES = 24
 
 
-def possible(shape: Topology) -> None:
-    """UsageProblem if no guest can have this topology, or there is nothing to share."""
-    if shape.containers < 1 or shape.cpus < 1:
-        raise UsageProblem(
-            f"{shape.containers} containers x {shape.cpus} CPUs is nothing to measure",
-            "both --containers and --cpus start at 1",
-        )
-    if shape.total < 2:
-        raise UsageProblem(
-            "one container with one CPU has no neighbour to share a line with",
-            "ask for more with --containers or --cpus",
-        )
-    if shape.total > guest.MAX_CPUS:
-        raise UsageProblem(
-            f"{shape.containers} containers x {shape.cpus} CPUs are {shape.total} CPUs; "
-            f"the emulated machine has at most {guest.MAX_CPUS}",
-            "transfers per operation hardly depend on the number: 8 or 32 show the same walls",
-        )
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to measure and how. ``threshold``: transfers per operation."""
-
-    kernel: Kernel
-    qemu: Qemu
-    workload: Workload
-    topology: Topology
-    confined: bool = True
-    threshold: float = transfers.THRESHOLD
-    timeout: float = 300.0
-    visit_distance: int = guest.VISIT_DISTANCE
-    parameters: str = ""
-
-    @property
-    def title(self) -> str:
-        """For progress: workload and topology."""
-        return f"{self.workload.title} {self.topology.containers} x {self.topology.cpus}"
-
-    def check(self) -> None:
-        """UsageProblem if this can't be measured, before anything is started."""
-        possible(self.topology)
-        require(self.kernel, self.workload.options, f"workload {self.workload.title}")
-
-    @property
-    def confinement(self) -> str:
-        """How the containers are confined, in words."""
-        if not self.confined:
-            return "unconfined"
-        workload = self.workload
-        less = [f"+{name}" for name in workload.capabilities]
-        if workload.apparmor == "unconfined":
-            less.append("no AppArmor")
-        if workload.systempaths == "unconfined":
-            less.append("all of /proc")
-        return f"docker ({', '.join(less)})" if less else "docker"
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A workload's result, and what the guest said of its kernel."""
-
-    result: result.WorkloadResult
-    version: str
-
-
-def measure(plan: Plan, plugin: Path, progress: Progress) -> Measured:
-    """Boots, runs, records, analyses and names. ``plugin``: the recorder, built."""
-    plan.check()
-    parts, digest = guest.initramfs(
-        image.base(plan.kernel, plan.workload, progress),
-        image.job(plan.workload, plan.topology, confined=plan.confined),
-    )
-    watched = hooks.build(plan.kernel.vmlinux, plan.workload)
-    settings = guest.Settings(
-        qemu=plan.qemu,
-        kernel_image=plan.kernel.image,
-        initramfs=parts,
-        topology=plan.topology,
-        plugin=plugin,
-        hooks=watched.text,
-        command_line=guest.command_line(plan.kernel.release, plan.parameters),
-        timeout=plan.timeout,
-        visit_distance=plan.visit_distance,
-    )
-    with Guest(settings) as machine:
-        with progress.step(f"{plan.title}: guest", guest.expected_seconds(plan.topology)):
-            try:
-                recorded = recording.load(machine.wait())
-            except EnvironmentProblem:
-                # Addresses from another build mislead the recorder in any way.
-                names.check_build(machine.said("build"), plan.kernel)
-                raise
-        _whole(recorded, plan.topology)
-        with progress.step(f"{plan.title}: walls and their names"), _collected():
-            found = _Analysis(plan, recorded, watched, machine).workload(digest)
-            return Measured(found, machine.said("version") or "unknown")
-
-
-@contextlib.contextmanager
-def _collected() -> Iterator[None]:
-    """Looks for garbage once, at the end.
-
-    An analysis makes millions of objects that live until it is over, which the
-    collector would go through again and again. Then what is left are a guest's
-    debugger and all that it has read, 200 MiB that refer to each other.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-        gc.collect()
-
-
-def _whole(recorded: Recording, topology: Topology) -> None:
-    """Every CPU must have had its window, or the averages mean nothing."""
-    cpus = [party for party in recorded.parties if not party.thread]
-    missing = [party.cpu for party in cpus if not party.windows]
-    if len(cpus) != topology.total or missing:
-        raise EnvironmentProblem(
-            f"{len(missing) or topology.total - len(cpus)} CPUs ran no window",
-            "is the program marked on every CPU? --no-markers measures its whole run",
-        )
-
-
-class _Analysis:
+class Analysis:
     """From one recording, and the guest that made it, to a result."""
 
-    def __init__(self, plan: Plan, recorded: Recording, watched: Hooks, machine: Guest) -> None:
-        self._plan, self._recorded, self._watched = plan, recorded, watched
-        shape = plan.topology
-        self._operations = plan.workload.window * shape.total
-        self._parties = transfers.Parties.of(recorded, shape.cpus)
+    def __init__(
+        self,
+        recorded: Recording,
+        watched: Hooks,
+        machine: Guest,
+        *,
+        kernel: Kernel,
+        workload: Workload,
+        topology: Topology,
+        threshold: float,
+    ) -> None:
+        self._recorded, self._watched = recorded, watched
+        self._workload, self._topology, self._threshold = workload, topology, threshold
+        self._operations = workload.window * topology.total
+        self._parties = transfers.Parties.of(recorded, topology.cpus)
         self._lines = transfers.analyse(recorded, self._parties, self._operations)
-        self._scope: Scope = "between" if shape.containers > 1 else "within"
-        prog = names.attach(machine, plan.kernel)
+        self._scope: Scope = "between" if topology.containers > 1 else "within"
+        prog = names.attach(machine, kernel)
         known = names.Knowledge(
             prog,
-            elf.load_symbols(plan.kernel.vmlinux),
+            elf.load_symbols(kernel.vmlinux),
             names.ContextNamer(prog, recorded.stacks.tolist(), watched.charged),
         )
         self._uses = Uses(recorded, foreground=True)
@@ -193,8 +68,8 @@ class _Analysis:
         A wall is touched by half of the containers at least (half of the CPUs
         of one, within), and moved once for each of them.
         """
-        over = np.asarray(moved > self._plan.threshold)
-        shape, lines = self._plan.topology, self._lines
+        over = np.asarray(moved > self._threshold)
+        shape, lines = self._topology, self._lines
         sharers = shape.containers if scope == "between" else shape.cpus
         over &= moved * self._operations >= sharers - 1e-6
         if background:
@@ -207,15 +82,15 @@ class _Analysis:
             touched += visits[:, groups == number].any(axis=1)
         return np.asarray(over & (touched >= max(2, sharers / 2)))
 
-    def workload(self, digest: str) -> result.WorkloadResult:
-        """The result."""
-        plan, lines, operations = self._plan, self._lines, self._operations
+    def conclude(self, confinement: str, digest: str) -> result.WorkloadResult:
+        """Return the result. ``digest``: of the initramfs, hex SHA-256."""
+        workload, lines, operations = self._workload, self._lines, self._operations
         between, within = lines.between, lines.within
         moved = between if self._scope == "between" else within
         shared = self._shared(moved, self._scope)
         found = [self._wall(row, self._scope) for row in _worst_first(moved, shared)]
         inside: list[result.Line] = []
-        if self._scope == "between" and plan.topology.cpus > 1:
+        if self._scope == "between" and self._topology.cpus > 1:
             only = self._shared(within, "within") & ~shared
             inside = [self._wall(row, "within") for row in _worst_first(within, only)]
         total = between + within
@@ -223,20 +98,20 @@ class _Analysis:
         objects = self._objects(total, done)
         named = sum(float(total[row]) for row, what in objects.items() if what.kind != "unnamed")
         sum_total = float(total.sum())
-        over = (moved > plan.threshold) & ~shared
+        over = (moved > self._threshold) & ~shared
         background, background_total = self._background()
         calls = self._calls()
         return result.WorkloadResult(
-            workload=plan.workload.name,
-            variant=plan.workload.variant,
-            operation=plan.workload.operation,
-            topology=plan.topology,
-            confinement=plan.confinement,
+            workload=workload.name,
+            variant=workload.variant,
+            operation=workload.operation,
+            topology=self._topology,
+            confinement=confinement,
             initramfs_sha256=digest,
-            warmup=plan.workload.warmup,
-            window=plan.workload.window,
+            warmup=workload.warmup,
+            window=workload.window,
             operations=operations,
-            threshold=plan.threshold,
+            threshold=self._threshold,
             instructions=self._instructions(),
             accesses=sum(p.foreground_accesses for p in self._recorded.parties) / operations,
             calls=calls[: len(self._watched.counted)],
@@ -326,7 +201,7 @@ class _Analysis:
                 others,
                 moved * operations,
                 reading,
-                self._plan.threshold * operations,
+                self._threshold * operations,
             ),
             fields=named.fields,
             code=named.code,
@@ -380,7 +255,7 @@ class _Analysis:
         between = self._scope == "between"
         moved = lines.background_between if between else lines.background_within
         own = lines.between if between else lines.within
-        chosen = self._shared(moved, self._scope, background=True) & (own <= self._plan.threshold)
+        chosen = self._shared(moved, self._scope, background=True) & (own <= self._threshold)
         found = []
         for row in _worst_first(moved, chosen)[:_BACKGROUND_LINES]:
             address = int(lines.number[row]) << LINE_SHIFT
