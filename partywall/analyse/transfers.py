@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""From visits to transfers to walls.
+"""From visits to transfers.
 
 Which CPU's visit follows which is an accident of the emulator, which runs one
 CPU for a long time before the next. So transfers are not counted but estimated
@@ -17,7 +17,6 @@ import numpy.typing as npt
 from partywall.record.recording import Recording
 
 Array = npt.NDArray[Any]
-THRESHOLD = 0.01
 
 # The fixmap: registers of devices (each CPU has a local APIC of its own there)
 # and passing mappings of pages that have a line elsewhere.

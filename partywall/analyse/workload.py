@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partywall.analyse import names, transfers
+from partywall.analyse import names, transfers, verdict
 from partywall.analyse.sharing import Uses, false_sharing
 from partywall.core import elf
 from partywall.core.topology import Scope, Topology
@@ -60,38 +60,41 @@ class Analysis:
         self._namer = names.LineNamer(known, self._uses)
         self._background_namer = names.LineNamer(known, self._background_uses)
 
-    def _shared(self, moved: Array, scope: Scope, *, background: bool = False) -> Array:
-        """Which lines over the threshold all run into, rather than being handed on.
+    def _often(self, moved: Array, scope: Scope) -> Array:
+        """Which lines move more often than chance has it, whoever moves them."""
+        return verdict.often(
+            moved,
+            operations=self._operations,
+            sharers=self._sharers(scope),
+            threshold=self._threshold,
+        )
 
-        Memory that one container let go of and another took up, or a kernel
-        thread frees, moves as well, and in a short window passes the threshold.
-        A wall is touched by half of the containers at least (half of the CPUs
-        of one, within), and moved once for each of them.
-        """
-        over = np.asarray(moved > self._threshold)
-        shape, lines = self._topology, self._lines
-        sharers = shape.containers if scope == "between" else shape.cpus
-        over &= moved * self._operations >= sharers - 1e-6
-        if background:
-            return over
-        visits = lines.reads + lines.writes > 0
-        groups = self._parties.container if scope == "between" else self._parties.cpu % shape.cpus
-        groups = np.where(self._parties.container >= 0, groups, -1)
-        touched = np.zeros(len(moved), np.int64)
-        for number in range(sharers):
-            touched += visits[:, groups == number].any(axis=1)
-        return np.asarray(over & (touched >= max(2, sharers / 2)))
+    def _walls(self, moved: Array, scope: Scope) -> Array:
+        """Which lines are walls, with ``moved`` transfers per operation in a scope."""
+        lines, parties = self._lines, self._parties
+        groups = parties.container if scope == "between" else parties.cpu % self._topology.cpus
+        return verdict.walls(
+            moved,
+            lines.reads + lines.writes > 0,
+            np.where(parties.container >= 0, groups, -1),
+            operations=self._operations,
+            sharers=self._sharers(scope),
+            threshold=self._threshold,
+        )
+
+    def _sharers(self, scope: Scope) -> int:
+        return self._topology.containers if scope == "between" else self._topology.cpus
 
     def conclude(self, confinement: str, digest: str) -> result.WorkloadResult:
         """Return the result. ``digest``: of the initramfs, hex SHA-256."""
         workload, lines, operations = self._workload, self._lines, self._operations
         between, within = lines.between, lines.within
         moved = between if self._scope == "between" else within
-        shared = self._shared(moved, self._scope)
+        shared = self._walls(moved, self._scope)
         found = [self._wall(row, self._scope) for row in _worst_first(moved, shared)]
         inside: list[result.Line] = []
         if self._scope == "between" and self._topology.cpus > 1:
-            only = self._shared(within, "within") & ~shared
+            only = self._walls(within, "within") & ~shared
             inside = [self._wall(row, "within") for row in _worst_first(within, only)]
         total = between + within
         done = {line.address: line.object for line in [*found, *inside]}
@@ -255,7 +258,7 @@ class Analysis:
         between = self._scope == "between"
         moved = lines.background_between if between else lines.background_within
         own = lines.between if between else lines.within
-        chosen = self._shared(moved, self._scope, background=True) & (own <= self._threshold)
+        chosen = self._often(moved, self._scope) & (own <= self._threshold)
         found = []
         for row in _worst_first(moved, chosen)[:_BACKGROUND_LINES]:
             address = int(lines.number[row]) << LINE_SHIFT

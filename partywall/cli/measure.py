@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from partywall import profiles, workloads
-from partywall.analyse.transfers import THRESHOLD
+from partywall.analyse.verdict import THRESHOLD
 from partywall.cli.options import (
     FILE,
     FOLDER,

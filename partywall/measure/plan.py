@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from partywall import guest
-from partywall.analyse import names, transfers
+from partywall.analyse import names, verdict
 from partywall.analyse.workload import Analysis
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
@@ -53,7 +53,7 @@ class Plan:
     workload: Workload
     topology: Topology
     confined: bool = True
-    threshold: float = transfers.THRESHOLD
+    threshold: float = verdict.THRESHOLD
     timeout: float = 300.0
     visit_distance: int = guest.VISIT_DISTANCE
     parameters: str = ""

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 
 from partywall import __version__, guest
-from partywall.analyse.transfers import THRESHOLD
+from partywall.analyse.verdict import THRESHOLD
 from partywall.core.errors import EnvironmentProblem, PartywallError
 from partywall.core.progress import Progress
 from partywall.core.topology import Topology
