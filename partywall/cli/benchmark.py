@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from partywall import bench, profiles, workloads
+from partywall import bench, workloads
 from partywall.cli.options import (
     FILE,
     Output,
@@ -21,9 +21,10 @@ from partywall.cli.predict import parse_counts
 from partywall.core.errors import UsageProblem
 from partywall.cpus import Placement
 from partywall.kernels import Request, resolve
+from partywall.model import profiles
+from partywall.model.queues import Prediction, predict
 from partywall.report import benchmark
 from partywall.results import document, store
-from partywall.scaling import Prediction, predict
 from partywall.workloads import Workload
 
 

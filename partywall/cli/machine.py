@@ -14,7 +14,7 @@ from partywall.bench import Bench
 from partywall.cli.options import Output, commands
 from partywall.core.errors import EnvironmentProblem
 from partywall.measure import doctor
-from partywall.outlook import Outlook
+from partywall.model.predict import Outlook
 from partywall.results import document
 from partywall.results.compare import Comparison
 from partywall.results.diff import Difference

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from partywall import profiles, workloads
+from partywall import workloads
 from partywall.analyse.verdict import THRESHOLD
 from partywall.cli.options import (
     FILE,
@@ -33,6 +33,7 @@ from partywall.cli.options import (
 from partywall.core.errors import PartywallError, UsageProblem
 from partywall.kernels import Kernel, Request, resolve
 from partywall.measure import run
+from partywall.model import profiles
 from partywall.report import comparison, ktap, terminal
 from partywall.results import compare, document, store
 from partywall.results.result import Result

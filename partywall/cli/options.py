@@ -12,13 +12,14 @@ from typing import Any, NoReturn
 import click
 from rich.console import Console
 
-from partywall import __version__, profiles
+from partywall import __version__
 from partywall.core import cache
 from partywall.core.errors import PartywallError, UsageProblem
 from partywall.core.progress import Progress, Quiet, Terminal
 from partywall.core.topology import Topology
 from partywall.measure import run
 from partywall.measure.plan import possible
+from partywall.model import profiles
 from partywall.report.words import plain
 from partywall.results import store
 from partywall.results.result import Result

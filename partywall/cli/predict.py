@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
-from partywall import outlook, profiles
 from partywall.cli.options import FILE, FOLDER, Output, commands, profile_option
 from partywall.core.errors import UsageProblem
+from partywall.model import profiles
+from partywall.model.predict import outlook, overlay_stalls, signals
+from partywall.model.queues import COUNTS
 from partywall.report import outlook as view
 from partywall.results import document, store
-from partywall.scaling import COUNTS
 
 MOST = 4096
 
@@ -60,7 +61,7 @@ def predict_command(
     profile = profiles.load(profile_name)
     chosen = parse_counts(counts)
     before = store.load(file or store.newest(folder))
-    found = outlook.outlook(before, store.load(after) if after else None, profile, chosen)
+    found = outlook(before, store.load(after) if after else None, profile, chosen)
     if as_json:
         click.echo(document.dump(found), nl=False)
     else:
@@ -74,6 +75,6 @@ def model_command(profile_name: str | None) -> int:
     """Lay the model beside what others measured and published, machine by machine."""
     chosen = [profile_name] if profile_name else profiles.names()
     found = [profiles.load(name) for name in chosen]
-    checks = [(profile, outlook.signals(profile)) for profile in found]
-    view.render_checks(checks, outlook.overlay_stalls(), Output())
+    checks = [(profile, signals(profile)) for profile in found]
+    view.render_checks(checks, overlay_stalls(), Output())
     return 0

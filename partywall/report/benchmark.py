@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from partywall.bench import Bench, Series
+from partywall.model.queues import Prediction
 from partywall.report.outlook import speed
 from partywall.report.terminal import print_blocks
 from partywall.report.words import percent, plain
-from partywall.scaling import Prediction
 
 
 def render(found: Bench, expected: Prediction | None, console: Console) -> None:

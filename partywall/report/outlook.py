@@ -10,11 +10,11 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from partywall.outlook import Check, Outlook, Pair
-from partywall.profiles import Profile
+from partywall.model.predict import Check, Outlook, Pair
+from partywall.model.profiles import Profile
+from partywall.model.queues import Point, Prediction, Range
 from partywall.report.terminal import print_blocks
 from partywall.report.words import percent, plain, rate, topology
-from partywall.scaling import Point, Prediction, Range
 
 STATIONS = 4
 """Lines that bound a workload that are named."""

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from partywall import bench, native, profiles, scaling, workloads
+from partywall import bench, native, workloads
 from partywall.bench import Bench, Point, Series
 from partywall.core.errors import UsageProblem
+from partywall.model import profiles, queues
 from partywall.native import Count
 from partywall.report import benchmark
 from partywall.results import document
@@ -45,7 +46,7 @@ def made(*rates: list[float]) -> Bench:
     )
 
 
-def shown(found: Bench, expected: scaling.Prediction | None = None, width: int = 80) -> str:
+def shown(found: Bench, expected: queues.Prediction | None = None, width: int = 80) -> str:
     file = io.StringIO()
     benchmark.render(found, expected, Console(file=file, width=width))
     return file.getvalue()
@@ -104,7 +105,7 @@ def test_the_table_is_that_of_the_posts() -> None:
 
 
 def test_kernels_stand_side_by_side_and_beside_the_model() -> None:
-    expected = scaling.predict(builders.signal(), profiles.load(profiles.DEFAULT), [1])
+    expected = queues.predict(builders.signal(), profiles.load(profiles.DEFAULT), [1])
     text = shown(made([100.0, 50.0], [110.0, 100.0]), expected)
     assert "6.12-1, on KVM" in text
     assert "2.00" in text

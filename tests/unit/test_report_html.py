@@ -13,7 +13,7 @@ from typing import Any
 import builders
 import pytest
 
-from partywall import profiles
+from partywall.model import profiles
 from partywall.report import html
 from partywall.report.html import drawing
 from partywall.results.result import CallCount, Result

@@ -8,12 +8,12 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from partywall import published
-from partywall.profiles import Profile
+from partywall.model import published
+from partywall.model.profiles import Profile
+from partywall.model.queues import COUNTS, Prediction, Queue, Work, predict, predict_work, solve
 from partywall.results.compare import keyed
 from partywall.results.document import Document, Model
 from partywall.results.result import KernelId, Result
-from partywall.scaling import COUNTS, Prediction, Queue, Work, predict, predict_work, solve
 
 SCHEMA: Final = "partywall.predict/1"
 

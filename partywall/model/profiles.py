@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Machines that throughput is predicted for: a file of ``profiles/`` each."""
+"""Machines that throughput is predicted for: a file of ``machines/`` each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 from partywall.core.errors import UsageProblem
 from partywall.results.document import Model
 
-FOLDER = Path(__file__).resolve().parent.parent / "profiles"
+FOLDER = Path(__file__).resolve().parent / "machines"
 DEFAULT = "ice-lake-2x32"
 
 Positive = Annotated[float, Field(gt=0, lt=1e6)]

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partywall import outlook, profiles, published, scaling
 from partywall.core.errors import UsageProblem
-from partywall.profiles import Level, Profile
+from partywall.model import profiles, published, queues
+from partywall.model.predict import overlay_stalls, signals
+from partywall.model.profiles import Level, Profile
+from partywall.model.queues import Queue, Work, neighbours, predict_work, solve
 from partywall.results.result import CallCount
-from partywall.scaling import Queue, Work, neighbours, predict_work, solve
 
 TWO = profiles.load("ice-lake-2x32")
 GROUPS = profiles.load("milan-2x48")
@@ -63,7 +64,7 @@ def test_no_station_means_no_waiting() -> None:
 
 
 @given(st.sampled_from(["spread", "packed"]), st.integers(1, 5000), st.sampled_from([TWO, GROUPS]))
-def test_somebody_is_somewhere(placement: scaling.Placement, count: int, profile: Profile) -> None:
+def test_somebody_is_somewhere(placement: queues.Placement, count: int, profile: Profile) -> None:
     chances = neighbours(profile, count, placement)
     assert sum(chances) == pytest.approx(1)
     assert all(-1e-12 <= chance <= 1 for chance in chances)
@@ -76,8 +77,8 @@ def test_spread_and_packed_are_what_they_say() -> None:
     assert neighbours(TWO, 64, "packed") == pytest.approx(neighbours(TWO, 64, "spread"))
     assert neighbours(TWO, 4, "spread") == pytest.approx([1 / 3, 2 / 3])
     assert neighbours(TWO, 3, "spread") == pytest.approx([1 / 3, 2 / 3])
-    assert scaling.transfer_ns(TWO, 2, "spread") == 108
-    assert scaling.transfer_ns(GROUPS, 8, "packed") == 23
+    assert queues.transfer_ns(TWO, 2, "spread") == 108
+    assert queues.transfer_ns(GROUPS, 8, "packed") == 23
 
 
 # The prediction
@@ -158,13 +159,13 @@ def test_what_cannot_be_known_is_said() -> None:
     sample = builders.signal()
     lock = builders.lock("rtnl_mutex", 100, address=sample.walls[0].address, own=50, slept=0.25)
     waits = [CallCount(function="synchronize_rcu", per_op=0.5)]
-    found = scaling.predict(sample.model_copy(update={"locks": [lock], "waits": waits}), TWO)
+    found = queues.predict(sample.model_copy(update={"locks": [lock], "waits": waits}), TWO)
     assert found.unknown == [
         "how long synchronize_rcu takes (0.5 per op)",
         "how long holders of rtnl_mutex lock sleep (0.25 per op)",
     ]
     assert max(station.held for station in found.stations) == 100
-    assert scaling.predict(sample, TWO).unknown == []
+    assert queues.predict(sample, TWO).unknown == []
 
 
 # What others measured
@@ -172,13 +173,13 @@ def test_what_cannot_be_known_is_said() -> None:
 
 def test_the_published_signals_are_met_within_30_percent() -> None:
     """On the profile whose machine has as many cores as theirs had at least."""
-    checks = outlook.signals(TWO)
+    checks = signals(TWO)
     assert [check.count for check in checks] == [1, 4, 8, 16, 32, 64]
     assert [check.count for check in checks if abs(check.error) > 0.30] == []
 
 
 def test_the_published_stalls_are_met_within_30_percent() -> None:
-    given, predicted = outlook.overlay_stalls()
+    given, predicted = overlay_stalls()
     assert given.predicted == pytest.approx(given.published)
     assert abs(predicted.error) <= 0.30
 

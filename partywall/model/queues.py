@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import Field
 
 from partywall.core.topology import Topology
-from partywall.profiles import Profile
+from partywall.model.profiles import Profile
 from partywall.record.recording import LINE_SIZE
 from partywall.results.document import Model
 from partywall.results.result import Line, WorkloadResult
