@@ -53,7 +53,7 @@ gallery: setup
 	@.venv/bin/python scripts/gallery.py
 
 bench: setup
-	@.venv/bin/python -m bench
+	@.venv/bin/python -m partywall.clock.overhead
 
 clean:
 	rm -rf .venv partywall/record/recorder/target

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from partywall import bench, workloads
+from partywall import workloads
 from partywall.cli.options import (
     FILE,
     Output,
@@ -18,8 +18,9 @@ from partywall.cli.options import (
     timeout_option,
 )
 from partywall.cli.predict import parse_counts
+from partywall.clock import bench
+from partywall.clock.cpus import Placement
 from partywall.core.errors import UsageProblem
-from partywall.cpus import Placement
 from partywall.kernels import Request, resolve
 from partywall.model import profiles
 from partywall.model.queues import Prediction, predict

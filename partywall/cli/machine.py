@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from partywall import workloads
-from partywall.bench import Bench
 from partywall.cli.options import Output, commands
+from partywall.clock.bench import Bench
 from partywall.core.errors import EnvironmentProblem
 from partywall.measure import doctor
 from partywall.model.predict import Outlook

@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from partywall.bench import Bench, Series
+from partywall.clock.bench import Bench, Series
 from partywall.model.queues import Prediction
 from partywall.report.outlook import speed
 from partywall.report.terminal import print_blocks

@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from partywall import bench, native, workloads
-from partywall.bench import Bench, Point, Series
+from partywall import workloads
+from partywall.clock import bench, native
+from partywall.clock.bench import Bench, Point, Series
+from partywall.clock.native import Count
 from partywall.core.errors import UsageProblem
 from partywall.model import profiles, queues
-from partywall.native import Count
 from partywall.report import benchmark
 from partywall.results import document
 

@@ -13,7 +13,6 @@ import statistics
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import click
 from rich.console import Console
@@ -91,7 +90,6 @@ def main(rounds: int, containers: int, names: tuple[str, ...]) -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
     try:
         main()
     except PartywallError as error:

@@ -18,14 +18,15 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from partywall import cpus, guest, native
+from partywall import guest
+from partywall.clock import cpus, native
+from partywall.clock.cpus import Cpu, Placement
+from partywall.clock.native import Count
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
 from partywall.core.topology import Topology
-from partywall.cpus import Cpu, Placement
 from partywall.guest import Guest, Settings, image, qemu
 from partywall.kernels import Kernel, require
-from partywall.native import Count
 from partywall.results.document import Document, Model
 from partywall.workloads import Workload
 
