@@ -17,11 +17,11 @@ from typing import NoReturn
 
 import click
 
-from partywall.cli import benchmark, differ, kernels, machine, measure, predict
+from partywall.cli import bench, diff, kernels, machine, measure, predict
 from partywall.cli.options import INTERRUPTED, commands, say
 from partywall.core.errors import EnvironmentProblem, PartywallError, UsageProblem
 
-__all__ = ["benchmark", "commands", "differ", "kernels", "machine", "main", "measure", "predict"]
+__all__ = ["bench", "commands", "diff", "kernels", "machine", "main", "measure", "predict"]
 
 
 class _Interrupted(BaseException):

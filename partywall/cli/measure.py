@@ -34,7 +34,8 @@ from partywall.core.errors import PartywallError, UsageProblem
 from partywall.kernels import Kernel, Request, resolve
 from partywall.measure import run
 from partywall.model import profiles
-from partywall.report import comparison, ktap, terminal
+from partywall.report import compare as view
+from partywall.report import ktap, terminal
 from partywall.results import compare, document, store
 from partywall.results.result import Result
 from partywall.workloads import Workload
@@ -242,7 +243,7 @@ def compare_command(
     if as_json:
         click.echo(document.dump(compared), nl=False)
     else:
-        comparison.render(compared, Output(), verbose=everything)
+        view.render(compared, Output(), verbose=everything)
     if html_file is not None:
         old, new = found
         write_html(html_file, old, new, profile)

@@ -12,7 +12,7 @@ from partywall.core.errors import UsageProblem
 from partywall.model import profiles
 from partywall.model.predict import outlook, overlay_stalls, signals
 from partywall.model.queues import COUNTS
-from partywall.report import outlook as view
+from partywall.report import predict as view
 from partywall.results import document, store
 
 MOST = 4096

@@ -19,7 +19,7 @@ from partywall.clock.bench import Bench, Point, Series
 from partywall.clock.native import Count
 from partywall.core.errors import UsageProblem
 from partywall.model import profiles, queues
-from partywall.report import benchmark
+from partywall.report import bench as view
 from partywall.results import document
 
 
@@ -49,7 +49,7 @@ def made(*rates: list[float]) -> Bench:
 
 def shown(found: Bench, expected: queues.Prediction | None = None, width: int = 80) -> str:
     file = io.StringIO()
-    benchmark.render(found, expected, Console(file=file, width=width))
+    view.render(found, expected, Console(file=file, width=width))
     return file.getvalue()
 
 

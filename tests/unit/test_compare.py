@@ -13,7 +13,7 @@ from rich.console import Console
 
 from partywall.core.errors import UsageProblem
 from partywall.core.topology import Topology
-from partywall.report import comparison
+from partywall.report import compare as view
 from partywall.results import compare, document
 from partywall.results.compare import Comparison
 from partywall.results.result import CallCount, Instructions
@@ -23,7 +23,7 @@ BEFORE = builders.result(builders.signal(), builders.isolated())
 
 def shown(found: compare.Comparison, width: int = 80, *, verbose: bool = False) -> str:
     file = io.StringIO()
-    comparison.render(found, Console(file=file, width=width), verbose=verbose)
+    view.render(found, Console(file=file, width=width), verbose=verbose)
     return file.getvalue()
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from partywall.core.errors import UsageProblem
-from partywall.report import difference
+from partywall.report import diff as view
 from partywall.results import document
 from partywall.results.compare import Change
 from partywall.results.diff import Difference, Tolerance, diff, how
@@ -38,7 +38,7 @@ def told(after: Result, before: Result = SAME) -> list[tuple[str, str, str]]:
 
 def shown(found: Difference) -> str:
     file = io.StringIO()
-    difference.render(found, Console(file=file, width=80))
+    view.render(found, Console(file=file, width=80))
     return file.getvalue()
 
 

@@ -17,7 +17,7 @@ from partywall.cli.predict import parse_counts
 from partywall.core.errors import UsageProblem
 from partywall.model import profiles
 from partywall.model.predict import Outlook, outlook, overlay_stalls, signals
-from partywall.report import outlook as view
+from partywall.report import predict as view
 from partywall.results import document
 from partywall.results.result import Result
 

@@ -20,7 +20,7 @@ from partywall.model.profiles import Profile
 from partywall.model.queues import Prediction
 from partywall.report import locks
 from partywall.report.html import charts, drawing
-from partywall.report.outlook import speed
+from partywall.report.predict import speed
 from partywall.report.words import (
     SCOPES,
     by_object,

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from partywall.model.published import Published
 from partywall.model.queues import Point
-from partywall.report.outlook import speed
+from partywall.report.predict import speed
 from partywall.report.words import plain
 
 # Stand-ins that are replaced by the page's own colours, which change with light and dark.

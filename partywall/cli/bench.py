@@ -24,7 +24,7 @@ from partywall.core.errors import UsageProblem
 from partywall.kernels import Request, resolve
 from partywall.model import profiles
 from partywall.model.queues import Prediction, predict
-from partywall.report import benchmark
+from partywall.report import bench as view
 from partywall.results import document, store
 from partywall.workloads import Workload
 
@@ -128,5 +128,5 @@ def bench_command(
     if as_json:
         click.echo(document.dump(found), nl=False)
     else:
-        benchmark.render(found, expected, Output())
+        view.render(found, expected, Output())
     return 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from partywall.cli.options import FILE, OVER_LIMIT, RATE, Output, commands
-from partywall.report import difference
+from partywall.report import diff as view
 from partywall.results import document, store
 from partywall.results.diff import Tolerance, diff
 
@@ -53,5 +53,5 @@ def diff_command(
     if as_json:
         click.echo(document.dump(found), nl=False)
     else:
-        difference.render(found, Output())
+        view.render(found, Output())
     return OVER_LIMIT if found.regressions else 0

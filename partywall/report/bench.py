@@ -11,7 +11,7 @@ from rich.text import Text
 
 from partywall.clock.bench import Bench, Series
 from partywall.model.queues import Prediction
-from partywall.report.outlook import speed
+from partywall.report.predict import speed
 from partywall.report.terminal import print_blocks
 from partywall.report.words import percent, plain
 
