@@ -10,7 +10,7 @@ import click
 from partywall.cli.options import FILE, FOLDER, Output, commands, profile_option
 from partywall.core.errors import UsageProblem
 from partywall.model import profiles
-from partywall.model.predict import outlook, overlay_stalls, signals
+from partywall.model.predict import outlook
 from partywall.model.queues import COUNTS
 from partywall.report import predict as view
 from partywall.results import document, store
@@ -66,15 +66,4 @@ def predict_command(
         click.echo(document.dump(found), nl=False)
     else:
         view.render(found, Output())
-    return 0
-
-
-@commands.command("model")
-@click.option("--profile", "profile_name", metavar="NAME|FILE.toml", help="Only this machine.")
-def model_command(profile_name: str | None) -> int:
-    """Lay the model beside what others measured and published, machine by machine."""
-    chosen = [profile_name] if profile_name else profiles.names()
-    found = [profiles.load(name) for name in chosen]
-    checks = [(profile, signals(profile)) for profile in found]
-    view.render_checks(checks, overlay_stalls(), Output())
     return 0

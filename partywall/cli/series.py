@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Commands that make kernels and their series."""
+"""Commands that write the kernel series, and prove it."""
 
 from __future__ import annotations
 
@@ -7,64 +7,11 @@ from pathlib import Path
 
 import click
 
-from partywall import workloads
-from partywall.cli.options import FOLDER, commands, kernel_options, progress_on_terminal
+from partywall.cli.options import FOLDER, commands, progress_on_terminal
 from partywall.core.errors import UsageProblem
-from partywall.guest import boots, qemu
-from partywall.kernels import Kernel, Request, resolve, series
-from partywall.kernels.build import variants
-from partywall.kernels.series import configurations, prove, source
-from partywall.kernels.sources import built
-from partywall.record.plugin import recorder
-
-
-@commands.command()
-@kernel_options
-def prepare(kernel_name: str, vmlinux: Path | None, modules: Path | None, tree: Path | None) -> int:
-    """Build and download all that a check needs."""
-    with progress_on_terminal() as progress:
-        recorder(qemu.find(), progress)
-        for source in {workload.source for workload, _ in workloads.load()} | {None}:
-            workloads.build_workload(source, progress)
-        kernel: Kernel = resolve(Request(kernel_name, vmlinux, modules, tree), progress)
-        progress.note(f"ready: {kernel.source}")
-    return 0
-
-
-@commands.command("build")
-@click.argument("name", required=False, metavar="stock|partywall[+VARIANT]")
-@click.option("--kernel-tree", "tree", type=FOLDER, help="Build this tree of Linux.")
-def build_command(name: str | None, tree: Path | None) -> int:
-    """Build a kernel for guests, and keep it.
-
-    stock is Debian's source of Linux 6.12, partywall the same with the series
-    of series/linux-6.12. A +VARIANT adds configuration, as +lean+debug.
-    """
-    if (name is None) == (tree is None):
-        raise UsageProblem(
-            "what to build?", "partywall build stock, or partywall, or --kernel-tree DIR"
-        )
-    request = Request(name or "tree", tree=tree)
-    if tree is None and not built.understands(request):
-        raise UsageProblem(
-            f"'{name}' can't be built",
-            f"known: {', '.join(built.FORMS)}; +{', +'.join(variants())}",
-        )
-    with progress_on_terminal() as progress:
-        kernel = built.get(request, progress)
-    click.echo(kernel.image.parent)
-    return 0
-
-
-@commands.command("kernel-tree")
-@click.argument("folder", type=FOLDER, metavar="DIR")
-def kernel_tree(folder: Path) -> int:
-    """Open a git tree of Linux in DIR, with each patch of our series as a commit."""
-    with progress_on_terminal() as progress:
-        patches = series.read()
-        source.open_tree(source.get(progress), patches, folder.absolute(), progress)
-    click.echo(f"{folder}: {len(patches)} patches above {series.BASE}")
-    return 0
+from partywall.guest import boots
+from partywall.kernels import series
+from partywall.kernels.series import configurations, prove
 
 
 @commands.group("series")

@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Commands that measure, and that show what was measured."""
+"""The command that finds the walls of a kernel."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from partywall import workloads
 from partywall.analyse.verdict import THRESHOLD
 from partywall.cli.options import (
-    FILE,
-    FOLDER,
     OVER_LIMIT,
     RATE,
-    Output,
     commands,
     html_options,
     jobs_option,
@@ -30,14 +26,12 @@ from partywall.cli.options import (
     workload_options,
     write_html,
 )
+from partywall.cli.report import show
 from partywall.core.errors import PartywallError, UsageProblem
-from partywall.kernels import Kernel, Request, resolve
+from partywall.kernels import Request, resolve
 from partywall.measure import run
 from partywall.model import profiles
-from partywall.report import compare as view
-from partywall.report import ktap, terminal
-from partywall.results import compare, document, store
-from partywall.results.result import Result
+from partywall.results import store
 from partywall.workloads import Workload
 
 
@@ -139,7 +133,7 @@ def check(
         except PartywallError as failure:
             unsaved = failure
         limit = threshold if fail_above is None else fail_above
-        _show(outcome.result, as_json, as_ktap, limit, everything)
+        show(outcome.result, as_json, as_ktap, limit, everything)
         if saved and not (as_json or as_ktap):
             click.echo(f"\nSaved as {saved}; partywall report shows it again.")
         if html_file is not None:
@@ -170,116 +164,3 @@ def _chosen(
     if names:
         raise UsageProblem("--workload and COMMAND exclude each other", "leave one out")
     return [workloads.from_command(list(command), marked=marked, window=ops or 1)]
-
-
-def _ready(what: str) -> Result | Kernel:
-    """The saved result that ``what`` is, or the kernel that it names."""
-    if what.endswith(".json"):
-        return store.load(Path(what))
-    with progress_on_terminal() as progress:
-        return resolve(Request(what), progress)
-
-
-def _measured(wanted: run.Wanted, what: str, folder: Path) -> Result:
-    """The result of all that is wanted, saved; the error of the first that failed."""
-    with progress_on_terminal() as progress:
-        outcome = run.check(wanted, progress)
-    for title, error in outcome.failures.items():
-        raise type(error)(f"{what}: {title}: {error.message}", error.hint)
-    assert outcome.result is not None
-    store.save(outcome.result, folder)
-    return outcome.result
-
-
-@commands.command("compare")
-@click.argument("before")
-@click.argument("after")
-@workload_options
-@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
-@click.option("--all", "everything", is_flag=True, help="Show every wall.")
-@click.option(
-    "--fail-above",
-    type=RATE,
-    metavar="X",
-    help="Exit with 1 if an object has more transfers per operation after.",
-)
-@html_options
-@results_option
-@timeout_option
-@jobs_option
-def compare_command(
-    before: str,
-    after: str,
-    names: tuple[str, ...],
-    containers: int | None,
-    cpus: int | None,
-    as_json: bool,
-    everything: bool,
-    fail_above: float | None,
-    html_file: Path | None,
-    profile_name: str,
-    folder: Path,
-    timeout: float,
-    jobs: int | None,
-) -> int:
-    """Measure two kernels with the same workloads and show what changed.
-
-    BEFORE and AFTER are kernels, as --kernel of check names them, or saved
-    results (*.json): partywall compare stock partywall.
-    """
-    profile = profiles.load(profile_name)
-    chosen = workloads.select(names)
-    shape = shape_of(containers, cpus)
-    more: dict[str, Any] = {"timeout": timeout} | ({} if jobs is None else {"jobs": jobs})
-    # Both are made ready first: nothing is measured if one can't be.
-    found: list[Result] = []
-    for what, ready in [(what, _ready(what)) for what in (before, after)]:
-        if isinstance(ready, Result):
-            found.append(ready)
-            continue
-        wanted = run.Wanted(kernel=ready, workloads=chosen, topology=shape, **more)
-        found.append(_measured(wanted, what, folder))
-    compared = compare.compare(*found)
-    if as_json:
-        click.echo(document.dump(compared), nl=False)
-    else:
-        view.render(compared, Output(), verbose=everything)
-    if html_file is not None:
-        old, new = found
-        write_html(html_file, old, new, profile)
-    return OVER_LIMIT if fail_above is not None and compared.worst > fail_above else 0
-
-
-def _show(result: Result, as_json: bool, as_ktap: bool, limit: float, everything: bool) -> None:
-    if as_json:
-        click.echo(document.dump(result), nl=False)
-    elif as_ktap:
-        click.echo(ktap.render(result, limit), nl=False)
-    else:
-        terminal.render(result, Output(), verbose=everything)
-
-
-@commands.command()
-@click.argument("file", type=FILE, required=False)
-@view_options
-@html_options
-@click.option("--fail-above", type=RATE, metavar="X", help="As for check.")
-@click.option("--results", "folder", type=FOLDER, default=store.FOLDER, show_default=True)
-def report(
-    file: Path | None,
-    as_json: bool,
-    as_ktap: bool,
-    everything: bool,
-    html_file: Path | None,
-    profile_name: str,
-    fail_above: float | None,
-    folder: Path,
-) -> int:
-    """Show a saved result, the newest one unless FILE is named."""
-    one_view(as_json, as_ktap)
-    profile = profiles.load(profile_name)
-    result = store.load(file or store.newest(folder))
-    _show(result, as_json, as_ktap, THRESHOLD if fail_above is None else fail_above, everything)
-    if html_file is not None:
-        write_html(html_file, result, None, profile)
-    return OVER_LIMIT if fail_above is not None and result.worst > fail_above else 0
