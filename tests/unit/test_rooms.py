@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import tomllib
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -104,3 +106,19 @@ def test_nothing_is_looked_for_above_the_package() -> None:
         if any(int(up) >= depth for up in ups)
     ]
     assert reaching == ["partywall.kernels.series.patches"]
+
+
+def test_a_wheel_has_every_file_of_the_program() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "partywall"], cwd=CHECKOUT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("this is no checkout")
+    settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
+    there = {path.relative_to(CHECKOUT) for path in MODULES}
+    for package, patterns in settings["tool"]["setuptools"]["package-data"].items():
+        folder = CHECKOUT / package.replace(".", "/")
+        for pattern in patterns:
+            there |= {path.relative_to(CHECKOUT) for path in folder.glob(pattern)}
+    tracked = {path for path in map(Path, listed.stdout.split()) if (CHECKOUT / path).exists()}
+    assert tracked - there == set()
