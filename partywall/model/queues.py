@@ -11,7 +11,6 @@ longest lets through (Amdahl). docs/model.md says what is assumed and what that 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -21,6 +20,7 @@ from pydantic import Field
 
 from partywall.core.topology import Topology
 from partywall.model.profiles import Profile
+from partywall.record.functions import takes_lock
 from partywall.record.recording import LINE_SIZE
 from partywall.results.document import Model
 from partywall.results.result import Line, WorkloadResult
@@ -29,11 +29,6 @@ COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 LATENCY_SPREAD = 0.2
 """The quickest and slowest pair of cores beside the median that was published."""
-
-_LOCKS = re.compile(
-    r"_raw_(?:spin|read|write)_(?:try)?lock|queued_spin_lock|osq_lock|rwsem_|"
-    r"(?:__)?mutex_(?:try)?lock|(?:__)?down_(?:read|write)"
-)
 
 Placement = Literal["spread", "packed"]
 
@@ -262,7 +257,7 @@ def predict_work(work: Work, profile: Profile, counts: Sequence[int] = COUNTS) -
 
 
 def _is_lock(line: Line) -> bool:
-    return any(_LOCKS.match(site.function) for site in line.code)
+    return any(takes_lock(site.function) for site in line.code)
 
 
 def stations(result: WorkloadResult) -> list[Station]:

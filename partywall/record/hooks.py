@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which kernel functions the recorder has to watch, by address.
-
-The names are those of x86-64 kernels since 5.8; a kernel that lacks one (they
-are renamed now and then) loses only the distinction that name makes.
-"""
+"""Which kernel functions the recorder has to watch, by address."""
 
 from __future__ import annotations
 
@@ -13,56 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from partywall.core.elf import Symbols, load_symbols, read_memory
+from partywall.record.functions import ROLES, WAITS
 from partywall.workloads import Workload
-
-_ROLES: tuple[tuple[str, str], ...] = (
-    ("switch", r"__switch_to_asm"),
-    ("syscall_entry", r"entry_SYSCALL_64"),
-    ("irq", r"asm_sysvec_\w+|asm_common_interrupt|asm_spurious_interrupt"),
-    ("exception", r"asm_exc_\w+"),
-    ("softirq", r"handle_softirqs|__do_softirq"),
-    ("scheduler", r"__schedule"),
-    ("fork", r"ret_from_fork_asm|ret_from_fork"),
-    ("thread", r"kthread"),
-    # Functions that work on what they are handed. A wall in a lock is worth
-    # nothing to a reader without the code that takes the lock.
-    (
-        "leaf",
-        r"_raw_(spin|read|write)_(try)?(un)?lock\w*|(__)?(down|up)_(read|write)\w*|downgrade_write"
-        r"|(__)?mutex_(try|un)?lock\w*|_atomic_dec_and_\w+|lockref_\w+|refcount_\w+"
-        r"|rcuref_\w+|__srcu_read_(un)?lock|percpu_counter_\w+|list_lru_\w+"
-        r"|(__)?list_(add|del)_\w+|rb_(insert_color|erase|next|first)|idr_\w+|ida_\w+"
-        r"|xas_\w+|__?xa_\w+|radix_tree_\w+|(__)?mem(cpy|set|move|cmp)(_orig|_erms)?"
-        r"|str(cmp|ncmp|len|lcpy|scpy)|clear_page_\w+|copy_page\w*|find_next_\w+|__bitmap_\w+",
-    ),
-    (
-        "lock",
-        r"_raw_(spin|write)_(try)?lock\w*|mutex_(try)?lock\w*|down_write(_killable|_trylock)?",
-    ),
-    (
-        "lock_shared",
-        r"_raw_read_(try)?lock\w*|down_read(_killable|_interruptible|_trylock)?",
-    ),
-    (
-        # What is done while a lock is waited for, and what writes the lock's word meanwhile.
-        # Compilers make copies of these: __mutex_lock.constprop.0.
-        "spin",
-        r"((native_|__pv_)?queued_(spin|read|write)_lock_slowpath|osq_lock|__(ww_)?mutex_lock\w*"
-        r"|__mutex_(add|remove)_waiter|(mutex|rwsem)_spin_on_owner|rwsem_optimistic_spin\w*"
-        r"|rwsem_down_(read|write)_slowpath|rwsem_mark_wake)(\.\w+)*",
-    ),
-    ("wait", r"synchronize_s?rcu(_expedited)?|s?rcu_barrier"),
-)
-
-# Waiting for readers of RCU takes as long as those take, on all CPUs.
-_WAITS = (
-    "synchronize_rcu",
-    "synchronize_rcu_expedited",
-    "synchronize_srcu",
-    "synchronize_srcu_expedited",
-    "rcu_barrier",
-    "srcu_barrier",
-)
 
 
 @dataclass(frozen=True)
@@ -116,7 +64,7 @@ def build(vmlinux: Path, workload: Workload, *, stack_size: int = 0x4000) -> Hoo
     symbols = load_symbols(vmlinux)
     lines = [f"stack {stack_size:x}"]
     lines += [f"percpu {array.address:x}" for array in symbols.by_name("__per_cpu_offset")[:1]]
-    for role, pattern in _ROLES:
+    for role, pattern in ROLES:
         names = {symbol.name for symbol in symbols.matching(re.compile(rf"(?:{pattern})\Z"))}
         # Kernels since 6.6 have both; only the assembly part is the first code.
         if "ret_from_fork_asm" in names:
@@ -128,7 +76,7 @@ def build(vmlinux: Path, workload: Workload, *, stack_size: int = 0x4000) -> Hoo
     counted = _existing(symbols, workload.count)
     for number, name in enumerate(charged):
         lines += _lines("charge", symbols, name, number)
-    waits = _existing(symbols, _WAITS)
+    waits = _existing(symbols, WAITS)
     for number, name in enumerate([*counted, *waits]):
         lines += _lines("count", symbols, name, number)
     return Hooks("\n".join(lines) + "\n", tuple(counted), tuple(charged), tuple(waits))
