@@ -15,6 +15,7 @@ from partywall.core.progress import Progress
 from partywall.guest.qemu import Qemu
 
 SOURCE = Path(__file__).resolve().parent / "recorder"
+_BESIDE = ("build.rs", "numbers.toml")
 
 
 def recorder(qemu: Qemu, progress: Progress) -> Path:
@@ -23,7 +24,9 @@ def recorder(qemu: Qemu, progress: Progress) -> Path:
     EnvironmentProblem if there is no cargo, or with its first error.
     """
     digest = hashlib.sha256(f"abi {qemu.plugin_abi}\n".encode())
-    for path in sorted([*SOURCE.glob("Cargo.*"), SOURCE / "build.rs", *SOURCE.glob("src/*")]):
+    for path in sorted(
+        [*SOURCE.glob("Cargo.*"), *map(SOURCE.joinpath, _BESIDE), *SOURCE.glob("src/*")]
+    ):
         digest.update(path.name.encode())
         digest.update(path.read_bytes())
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import struct
+import tomllib
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from partywall.core.errors import EnvironmentProblem
+from partywall.record.plugin import SOURCE
+
+# Numbers that the recorder is built with.
+_NUMBERS: dict[str, dict[str, int]] = tomllib.loads((SOURCE / "numbers.toml").read_text())
 
 MAGIC = b"PWALLREC"
-VERSION = 2
-LINE_SHIFT = 6
-LINE_SIZE = 64
+VERSION: int = _NUMBERS["format"]["version"]
+LINE_SHIFT: int = _NUMBERS["format"]["line_shift"]
+LINE_SIZE = 1 << LINE_SHIFT
+"""Bytes."""
 
 LINE = np.dtype([("key", "<u8"), ("reads", "<u4"), ("writes", "<u4")])
 ACCESS = np.dtype(
@@ -44,10 +50,12 @@ LOCK = np.dtype(
 )
 ATOMIC = 1
 
-# Contexts, as recorder/src/context.rs numbers them.
-USER, IRQ, SOFTIRQ, EXCEPTION, NEW_TASK, SYSCALL_UNKNOWN, SCHEDULER = range(7)
+_CONTEXT = _NUMBERS["context"]
+USER, IRQ, SOFTIRQ = _CONTEXT["user"], _CONTEXT["irq"], _CONTEXT["softirq"]
+EXCEPTION, NEW_TASK = _CONTEXT["exception"], _CONTEXT["new_task"]
+SYSCALL_UNKNOWN, SCHEDULER = _CONTEXT["syscall_unknown"], _CONTEXT["scheduler"]
 BACKGROUND = (IRQ, SOFTIRQ, SCHEDULER)
-CHARGED, SYSCALL, TASK = 0x80, 0x100, 0x8000
+CHARGED, SYSCALL, TASK = _CONTEXT["charged"], _CONTEXT["syscall"], _CONTEXT["task"]
 
 Array = npt.NDArray[Any]
 

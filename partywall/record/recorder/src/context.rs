@@ -11,19 +11,10 @@ use std::collections::HashMap;
 /// A context, as it stands in the recording.
 pub type Context = u16;
 
-pub const USER: Context = 0;
-pub const IRQ: Context = 1;
-pub const SOFTIRQ: Context = 2;
-pub const EXCEPTION: Context = 3;
-pub const NEW_TASK: Context = 4;
-pub const SYSCALL_UNKNOWN: Context = 5;
-pub const SCHEDULER: Context = 6;
-/// `CHARGED + n`: inside the n-th function whose work the workload pays for.
-pub const CHARGED: Context = 0x80;
-/// `SYSCALL + n`: inside system call n.
-pub const SYSCALL: Context = 0x100;
-/// `TASK + n`: a thread that was not seen entering the kernel; n indexes stacks.
-pub const TASK: Context = 0x8000;
+// USER, IRQ and so on. CHARGED + n: inside the n-th function whose work the workload pays
+// for. SYSCALL + n: inside system call n. TASK + n: a thread that was not seen entering
+// the kernel; n indexes stacks.
+include!(concat!(env!("OUT_DIR"), "/context.rs"));
 
 /// True if work in this context belongs to the workload.
 pub fn is_foreground(context: Context) -> bool {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The recording as a file. `docs/recording.md` describes it; version 2.
+//! The recording as a file. `docs/recording.md` describes it.
 
 use crate::locks::Sums;
-use crate::table::{AccessSlot, LineSlot, Tables, LINE_SHIFT};
+use crate::table::{AccessSlot, LineSlot, Tables};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 pub const MAGIC: &[u8; 8] = b"PWALLREC";
-pub const VERSION: u32 = 2;
+// VERSION, and LINE_SHIFT: a line's number is its address shifted by that.
+include!(concat!(env!("OUT_DIR"), "/format.rs"));
 
 /// What is known of one party beside its tables. A party is a vCPU, or a
 /// kernel thread that does charged work on one.

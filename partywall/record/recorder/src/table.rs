@@ -7,7 +7,7 @@
 use std::alloc::{alloc_zeroed, handle_alloc_error, Layout};
 
 /// Bytes of a cache line, as a shift.
-pub const LINE_SHIFT: u32 = 6;
+pub use crate::format::LINE_SHIFT;
 
 /// A key that can live in a `Table`; `EMPTY` marks a free slot.
 ///
