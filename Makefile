@@ -43,9 +43,12 @@ test-guest: setup-dev
 test-kernel: setup-dev
 	.venv/bin/pytest tests/kernel
 
-# What finds its faults by chance: races and floods, with sanitizers, for as long as it takes.
+# What finds its faults by chance: races and floods, with sanitizers, for as long as it takes;
+# then all of them at once, for so many minutes in each of six guests.
+MINUTES = 20
 soak: setup-dev
 	.venv/bin/pytest tests/kernel -m soak
+	.venv/bin/python tests/kernel/soak.py --minutes $(MINUTES)
 
 # The pages and the picture that the documentation shows; builds both kernels first.
 .PHONY: gallery

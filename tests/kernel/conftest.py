@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import judge
 import pytest
 from machine import Job, Ran, run
 
@@ -30,3 +31,9 @@ def kernel() -> Callable[[str], Kernel]:
 def boot(kernel: Callable[[str], Kernel]) -> Callable[[str, Job], Ran]:
     """Runs a job on the kernel of a name."""
     return lambda name, job: run(kernel(name), job)
+
+
+@pytest.fixture(scope="session")
+def alarms(kernel: Callable[[str], Kernel]) -> Callable[[str, Ran], list[str]]:
+    """What a kernel of the series said that is ours: no race that is of stock's code alone."""
+    return lambda name, ran: judge.alarms(kernel(name), ran.reports())

@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice, pairwise, takewhile
 from pathlib import Path
 from typing import Any
+
+import reports
+from reports import Report
 
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Quiet
@@ -70,17 +72,6 @@ stty -F /dev/ttyS1 -echo
 poweroff -f
 """
 
-# What a kernel says when something is wrong with it.
-_ALARMS = re.compile(
-    r"BUG: |WARNING: |INFO: (?:task|rcu|possible)|possible (?:circular|recursive|irq)|"
-    r"inconsistent lock state|Kernel panic|Oops|general protection fault|"
-    r"refcount_t: |list_(?:add|del) corruption|ODEBUG:|DEBUG_LOCKS_WARN"
-)
-
-# Most lines of what it says that are kept: the tasks of a report of KASAN are in them.
-_REPORT = 60
-_REPORT_ENDS = re.compile(r"\] =+$|---\[ end trace")
-
 
 @dataclass(frozen=True)
 class Ran:
@@ -105,23 +96,13 @@ class Ran:
         )
         return found[1] if found else ""
 
-    def alarms(self, touched: str = "") -> list[str]:
-        """What the kernel says when something is wrong: a line, and those that explain it.
+    def reports(self) -> list[Report]:
+        """What the kernel says when something is wrong."""
+        return reports.of_console(self.console)
 
-        With ``touched``, a pattern of code that the series changes, not what KCSAN
-        says of other code.
-        """
-        lines = self.console.splitlines()
-        found = [at for at, line in enumerate(lines) if _ALARMS.search(line)]
-        reports = []
-        for at, following in pairwise([*found, len(lines)]):
-            if "KCSAN" in lines[at] and not re.search(touched, lines[at]):
-                continue
-            explained = takewhile(
-                lambda line: not _REPORT_ENDS.search(line), lines[at + 1 : following]
-            )
-            reports.append("\n".join([lines[at], *islice(explained, _REPORT)]))
-        return reports
+    def alarms(self) -> list[str]:
+        """The same, a text for each: a line, and those that explain it."""
+        return [report.text for report in self.reports()]
 
     def slabs(self, task: str) -> dict[str, int]:
         """Objects in slab caches, as the script `slabs` printed them."""

@@ -36,35 +36,6 @@ def test_a_breakpoint_that_is_not_in_memory_is_the_emulators_fault(
     assert Ran(console).stale_code() is stale
 
 
-REPORT = """\
-[   29.1] ==================================================================
-[   29.2] BUG: KCSAN: data-race in osq_lock / osq_lock
-[   29.3] write (marked) to 0xff14c5533bd281c8 of 8 bytes by task 175 on cpu 3:
-[   29.4] ==================================================================
-[   29.5] hrtimer: interrupt took 90300 ns
-[   30.1] BUG: KASAN: use-after-free in kernfs_put+0x20/0x50
-[   30.2] Read of size 4 at addr ff110000062b0ce8 by task init/1
-[   30.3] WARNING: CPU: 1 PID: 1 at fs/dcache.c:1 d_lru_add
-[   30.4] Call Trace:
-[   30.5] ---[ end trace 0000000000000000 ]---
-[   30.6] hrtimer: interrupt took 90300 ns
-"""
-
-
-def test_an_alarm_is_shown_with_what_explains_it() -> None:
-    ours = [
-        "[   30.1] BUG: KASAN: use-after-free in kernfs_put+0x20/0x50\n"
-        "[   30.2] Read of size 4 at addr ff110000062b0ce8 by task init/1",
-        "[   30.3] WARNING: CPU: 1 PID: 1 at fs/dcache.c:1 d_lru_add\n[   30.4] Call Trace:",
-    ]
-    assert Ran(REPORT).alarms("kernfs") == ours
-    race, *others = Ran(REPORT).alarms("osq|kernfs")
-    assert race.splitlines()[1].startswith("[   29.3] write (marked)")
-    assert len(race.splitlines()) == 2
-    assert others == ours
-    assert len(Ran("[ 1.0] BUG: x\n" + "[ 1.1] y\n" * 1000).alarms()[0].splitlines()) < 100
-
-
 def test_page_tables_have_four_levels(kernel: Callable[[str], Kernel]) -> None:
     ran = run(kernel("stock"), Job({"1-flags": "grep -c 'flags.* la57' /proc/cpuinfo"}))
     assert ran.output("1-flags") == "0\n"

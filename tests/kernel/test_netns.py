@@ -11,20 +11,11 @@ import re
 from collections.abc import Callable
 
 import pytest
+from loads import FAILING, SETTLED
 from machine import Job, Ran
 
 Boot = Callable[[str, Job], Ran]
-
-# Waits until none is left, or for two minutes; the first one is not from the slab.
-SETTLED = """\
-for second in $(seq 120); do
-	echo 1 >/sys/kernel/slab/net_namespace/shrink
-	left=$(cut -d' ' -f1 /sys/kernel/slab/net_namespace/objects)
-	[ $left -gt 0 ] || break
-	sleep 1
-done
-echo left $left
-"""
+Alarms = Callable[[str, Ran], list[str]]
 
 
 def done(ran: Ran) -> str:
@@ -34,9 +25,6 @@ def done(ran: Ran) -> str:
     assert ran.status("1-netns") == 0, output[-3000:]
     assert "BROKEN" not in output, output[-3000:]
     return output
-
-
-TOUCHED = "kernfs|sysfs|proc_|sysctl|net_namespace|cleanup_net|netlink_nobody|netns"
 
 
 def test_all_are_destroyed_in_the_end(boot: Boot) -> None:
@@ -134,27 +122,15 @@ def test_no_socket_of_netlink_is_left_out_by_diag(boot: Boot) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("variant", ["lean+net+debug", "lean+net+kcsan"])
-def test_a_storm_under_sanitizers(boot: Boot, variant: str) -> None:
+def test_a_storm_under_sanitizers(boot: Boot, alarms: Alarms, variant: str) -> None:
     script = f"netns storm 25\n{SETTLED}"
     job = Job({"1-netns": script}, ["netns"], memory=4096, timeout=900)
     ran = boot(f"partywall+{variant}", job)
     output = done(ran)
     (made,) = re.findall(r"storm (\d+) made", output)
     assert int(made) > 5
-    assert ran.alarms(TOUCHED) == []
+    assert alarms(f"partywall+{variant}", ran) == []
     assert "left 0" in output.splitlines()
-
-
-# Also those that may wait for memory, and single pages; and no word of each.
-FAILING = """\
-mount -t debugfs debugfs /sys/kernel/debug
-for which in failslab fail_page_alloc; do
-	echo N >/sys/kernel/debug/$which/ignore-gfp-wait
-	echo 0 >/sys/kernel/debug/$which/verbose
-done
-echo 0 >/sys/kernel/debug/fail_page_alloc/min-order
-echo 1 >/sys/kernel/rcu_expedited
-"""
 
 
 # Of how many one fails. Each of them is "1", and takes more than half an hour.

@@ -158,6 +158,16 @@ static void send(void)
 	_exit(0);
 }
 
+/* Where memory is short there may be no target for a while. */
+static void begin(int number, char **argv)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		target(number, argv);
+	atomic_store(&shared->pid[number], pid > 0 ? pid : 0);
+}
+
 int main(int argc, char **argv)
 {
 	pid_t pid, senders[3];
@@ -169,6 +179,8 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "end"))
 		return 0;
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED)
+		return 3;
 	end = time(NULL) + atoi(argv[1]);
 	for (n = 0; n < 3; n++) {
 		senders[n] = fork();
@@ -177,27 +189,29 @@ int main(int argc, char **argv)
 			send();
 		}
 	}
-	for (n = 0; n < TARGETS; n++) {
-		pid = fork();
-		if (!pid)
-			target(n, argv);
-		atomic_store(&shared->pid[n], pid);
-	}
+	for (n = 0; n < TARGETS; n++)
+		begin(n, argv);
 	while (time(NULL) < end) {
-		pid = wait(NULL);
+		int none = 1;
+
 		for (n = 0; n < TARGETS; n++) {
-			if (atomic_load(&shared->pid[n]) != pid)
-				continue;
-			atomic_store(&shared->pid[n], 0);
-			pid = fork();
-			if (!pid)
-				target(n, argv);
-			break;
+			if (!atomic_load(&shared->pid[n]))
+				begin(n, argv);
+			none &= !atomic_load(&shared->pid[n]);
 		}
+		if (none) {
+			usleep(1000);
+			continue;
+		}
+		pid = wait(NULL);
+		for (n = 0; n < TARGETS; n++)
+			if (atomic_load(&shared->pid[n]) == pid)
+				atomic_store(&shared->pid[n], 0);
 	}
 	atomic_store(&shared->stop, 1);
 	for (n = 0; n < 3; n++)
-		waitpid(senders[n], NULL, 0);
+		if (senders[n] > 0)
+			waitpid(senders[n], NULL, 0);
 	for (n = 0; n < TARGETS; n++) {
 		pid = atomic_load(&shared->pid[n]);
 		if (pid > 1)

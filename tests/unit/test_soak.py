@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A soak's command: guests in order, what is kept, and exit statuses. No guest is booted."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import soak
+from click.testing import CliRunner, Result
+from machine import Job, Ran
+
+from partywall import guest, kernels
+from partywall.core.errors import EnvironmentProblem
+from partywall.core.progress import Progress
+from partywall.kernels import Kernel, Request
+
+PRINTED = "TASK soak begins\nleft 0\nTASK soak ends 0\nGUEST ends\n"
+WARNING = "[ 1.0] WARNING: CPU: 1 PID: {} at fs/dcache.c:7 d_lru_add+0x1/0x2\n"
+RACE = """\
+[ 1.0] BUG: KCSAN: data-race in a+0x1/0x2
+[ 1.1] race at unknown origin, with read to 0x1 of 8 bytes by task 1 on cpu 0:
+"""
+
+Says = Callable[[str], Ran]
+
+
+@pytest.fixture(autouse=True)
+def signals() -> Iterator[None]:
+    """The command takes them for itself."""
+    before = {name: signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)}
+    hangup = signal.getsignal(signal.SIGHUP)
+    yield
+    for name, handler in (before | {signal.SIGHUP: hangup}).items():
+        signal.signal(name, handler)
+
+
+@pytest.fixture
+def soaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Result]:
+    """Calls the command with kernels that say what is told by name; the rest are arguments."""
+    monkeypatch.setattr(Kernel, "build_id", "ab")
+    monkeypatch.setattr(soak, "job", lambda seconds, seed: Job({}))
+
+    def resolve(request: Request, progress: Progress) -> Kernel:
+        return Kernel(request.kernel, "6.12", tmp_path, tmp_path)
+
+    monkeypatch.setattr(kernels, "resolve", resolve)
+    monkeypatch.setattr(guest, "clean_up", lambda: None)
+
+    def call(says: Says, *arguments: str) -> Result:
+        monkeypatch.setattr(soak, "run", lambda kernel, job: says(kernel.source))
+        return CliRunner().invoke(soak.main, [*arguments])
+
+    return call
+
+
+def test_stock_comes_first_under_each_sanitizer(soaks: Callable[..., Result]) -> None:
+    order: list[str] = []
+
+    def says(name: str) -> Ran:
+        order.append(name)
+        return Ran("", PRINTED)
+
+    done = soaks(says, "--minutes", "0.5")
+    assert done.exit_code == 0, done.output
+    assert order == [
+        f"{kernel}+lean+net+{fragment}"
+        for fragment in ("debug", "kcsan", "leak")
+        for kernel in ("stock", "partywall")
+    ]
+    assert "1 of 6: KASAN, lockdep, stock: about 3:30 min, until" in done.output
+
+
+def test_what_stock_says_too_is_no_fault_and_else_it_is(soaks: Callable[..., Result]) -> None:
+    both = soaks(lambda name: Ran(WARNING.format(len(name)), PRINTED), "--sanitizer", "kasan")
+    assert both.exit_code == 0, both.output
+    words = ("--sanitizer", "kasan", "--kernel", "partywall")
+    alone = soaks(lambda name: Ran(WARNING.format(1), PRINTED), *words)
+    assert alone.exit_code == 1
+    assert "stock says no such thing" in alone.output
+
+
+def test_a_race_of_which_no_line_is_known_is_a_fault(soaks: Callable[..., Result]) -> None:
+    done = soaks(lambda name: Ran(RACE, PRINTED), "--sanitizer", "kcsan")
+    assert done.exit_code == 1
+    assert "KCSAN, partywall: BUG: KCSAN: data-race" in done.output
+    assert "KCSAN, stock" not in done.output.split("| sanitizer |")[1]
+
+
+def test_a_guest_that_does_not_end_is_a_fault_of_ours(soaks: Callable[..., Result]) -> None:
+    cut = Ran("[ 1.0] last words", "TASK soak begins\n")
+    theirs = soaks(lambda name: cut if name == "stock" else Ran("", PRINTED), "--sanitizer", "none")
+    assert theirs.exit_code == 0, theirs.output
+    assert "none, stock: the guest did not come to its end" in theirs.output
+    ours = soaks(lambda name: Ran("", PRINTED) if name == "stock" else cut, "--sanitizer", "none")
+    assert ours.exit_code == 1
+    assert "last words" in ours.output
+
+
+def test_what_is_known_is_kept_when_it_is_interrupted(
+    soaks: Callable[..., Result], tmp_path: Path
+) -> None:
+    def says(name: str) -> Ran:
+        if name.startswith("partywall"):
+            raise KeyboardInterrupt
+        return Ran(WARNING.format(1), PRINTED)
+
+    path = tmp_path / "kept.json"
+    done = soaks(says, "--sanitizer", "kasan", "--json", str(path))
+    assert done.exit_code == 130
+    assert "interrupted" in done.output
+    assert "| KASAN, lockdep |" in done.output
+    (run,) = json.loads(path.read_text())["runs"]
+    assert (run["kernel"], run["reports"][0]["kind"]) == ("stock", "WARNING")
+
+
+def test_problems_are_told_in_two_lines(soaks: Callable[..., Result], tmp_path: Path) -> None:
+    def says(name: str) -> Ran:
+        raise EnvironmentProblem("gcc is not installed", "run make setup")
+
+    done = soaks(says, "--sanitizer", "none")
+    assert done.exit_code == 3
+    assert "soak: gcc is not installed\n  run make setup\n" in done.output
+    # Before any guest runs.
+    nowhere = tmp_path / "file"
+    nowhere.write_text("")
+    done = soaks(says, "--json", str(nowhere / "kept.json"))
+    assert done.exit_code == 3
+    assert "kept.json" in done.output or "file" in done.output
+    assert "gcc" not in done.output
