@@ -31,7 +31,7 @@ lint: setup-dev
 	@scripts/lint
 
 test-recorder: setup-dev
-	cargo test --quiet --offline --manifest-path recorder/Cargo.toml
+	cargo test --quiet --offline --manifest-path partywall/record/recorder/Cargo.toml
 
 test-unit: setup-dev
 	.venv/bin/pytest tests/unit
@@ -56,7 +56,7 @@ gallery: setup
 	@.venv/bin/python scripts/gallery.py
 
 bench: setup
-	@.venv/bin/python -m bench
+	@.venv/bin/python -m partywall.clock.overhead
 
 clean:
-	rm -rf .venv recorder/target
+	rm -rf .venv partywall/record/recorder/target

@@ -10,13 +10,17 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from partywall import cache, kernels, outlook, profiles, published, run, workloads
-from partywall.errors import PartywallError
+from partywall import kernels, workloads
+from partywall.core import cache
+from partywall.core.errors import PartywallError
+from partywall.core.progress import Quiet
 from partywall.kernels import Request
-from partywall.progress import Quiet
+from partywall.measure import run
+from partywall.model import profiles, published
+from partywall.model.predict import outlook
 from partywall.report import html
 from partywall.report.html import charts
-from partywall.result import Result
+from partywall.results.result import Result
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -36,7 +40,7 @@ def measured(kernel: str, names: tuple[str, ...]) -> Result:
 
 def picture(before: Result, after: Result, profile: profiles.Profile) -> str:
     """The curve of signals on both kernels, beside what others measured, as a file of its own."""
-    (pair,) = outlook.outlook(before, after, profile).workloads
+    (pair,) = outlook(before, after, profile).workloads
     assert pair.after is not None
     curves = [
         charts.Curve("Debian's Linux 6.12", pair.before.points),

@@ -17,11 +17,43 @@ from typing import NoReturn
 
 import click
 
-from partywall.cli import benchmark, differ, kernels, machine, measure, predict
+from partywall.cli import (
+    bench,
+    build,
+    check,
+    compare,
+    diff,
+    doctor,
+    kernel_tree,
+    model,
+    predict,
+    prepare,
+    report,
+    schema,
+    series,
+    workloads,
+)
 from partywall.cli.options import INTERRUPTED, commands, say
-from partywall.errors import EnvironmentProblem, PartywallError, UsageProblem
+from partywall.core.errors import EnvironmentProblem, PartywallError, UsageProblem
 
-__all__ = ["benchmark", "commands", "differ", "kernels", "machine", "main", "measure", "predict"]
+__all__ = [
+    "bench",
+    "build",
+    "check",
+    "commands",
+    "compare",
+    "diff",
+    "doctor",
+    "kernel_tree",
+    "main",
+    "model",
+    "predict",
+    "prepare",
+    "report",
+    "schema",
+    "series",
+    "workloads",
+]
 
 
 class _Interrupted(BaseException):

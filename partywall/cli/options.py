@@ -12,13 +12,17 @@ from typing import Any, NoReturn
 import click
 from rich.console import Console
 
-from partywall import __version__, cache, profiles, results, run
-from partywall.errors import PartywallError, UsageProblem
-from partywall.image import Topology
-from partywall.measure import possible
-from partywall.progress import Progress, Quiet, Terminal
+from partywall import __version__
+from partywall.core import cache
+from partywall.core.errors import PartywallError, UsageProblem
+from partywall.core.progress import Progress, Quiet, Terminal
+from partywall.core.topology import Topology
+from partywall.measure import run
+from partywall.measure.plan import possible
+from partywall.model import profiles
 from partywall.report.words import plain
-from partywall.result import Result
+from partywall.results import store
+from partywall.results.result import Result
 
 OVER_LIMIT, INTERRUPTED = 1, 130
 """Exit statuses beside those of errors."""
@@ -159,7 +163,7 @@ results_option = click.option(
     "--results",
     "folder",
     type=FOLDER,
-    default=results.FOLDER,
+    default=store.FOLDER,
     show_default=True,
     help="Where the result is saved.",
 )

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
-from partywall import outlook, profiles, results
 from partywall.cli.options import FILE, FOLDER, Output, commands, profile_option
-from partywall.errors import UsageProblem
-from partywall.report import json_
-from partywall.report import outlook as view
-from partywall.scaling import COUNTS
+from partywall.core.errors import UsageProblem
+from partywall.model import profiles
+from partywall.model.predict import outlook
+from partywall.model.queues import COUNTS
+from partywall.report import predict as view
+from partywall.results import document, store
 
 MOST = 4096
 
@@ -43,7 +44,7 @@ def parse_counts(text: str) -> list[int]:
     help="Numbers of containers.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the predictions as JSON.")
-@click.option("--results", "folder", type=FOLDER, default=results.FOLDER, show_default=True)
+@click.option("--results", "folder", type=FOLDER, default=store.FOLDER, show_default=True)
 def predict_command(
     file: Path | None,
     after: Path | None,
@@ -59,21 +60,10 @@ def predict_command(
     """
     profile = profiles.load(profile_name)
     chosen = parse_counts(counts)
-    before = results.load(file or results.newest(folder))
-    found = outlook.outlook(before, results.load(after) if after else None, profile, chosen)
+    before = store.load(file or store.newest(folder))
+    found = outlook(before, store.load(after) if after else None, profile, chosen)
     if as_json:
-        click.echo(json_.dump(found), nl=False)
+        click.echo(document.dump(found), nl=False)
     else:
         view.render(found, Output())
-    return 0
-
-
-@commands.command("model")
-@click.option("--profile", "profile_name", metavar="NAME|FILE.toml", help="Only this machine.")
-def model_command(profile_name: str | None) -> int:
-    """Lay the model beside what others measured and published, machine by machine."""
-    chosen = [profile_name] if profile_name else profiles.names()
-    found = [profiles.load(name) for name in chosen]
-    checks = [(profile, outlook.signals(profile)) for profile in found]
-    view.render_checks(checks, outlook.overlay_stalls(), Output())
     return 0

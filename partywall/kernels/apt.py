@@ -13,9 +13,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from partywall import cache
-from partywall.errors import EnvironmentProblem
-from partywall.progress import Progress
+from partywall.core import cache
+from partywall.core.errors import EnvironmentProblem
+from partywall.core.progress import Progress
 
 WHERE = "run apt-get update; of Debian 12 it is in -security, which apt's sources have to name"
 """What to do if apt does not know Linux 6.12, which an installed Debian's does."""

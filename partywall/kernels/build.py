@@ -9,30 +9,26 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import re
-import shlex
 import shutil
-import signal
-import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from partywall import cache
-from partywall.errors import EnvironmentProblem, UsageProblem
-from partywall.kernels import apt, series, source
+from partywall.core import cache
+from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.core.progress import Progress
+from partywall.kernels import apt, series
 from partywall.kernels.git import GitProblem, git
 from partywall.kernels.kernel import Kernel
+from partywall.kernels.make import ENVIRONMENT, Make, compiler_version
+from partywall.kernels.series import source
 from partywall.kernels.sources import debian
-from partywall.progress import Progress
 
 FRAGMENTS = Path(__file__).resolve().parent / "config"
 BASE_FRAGMENT = "guest"
-
-CC = Path(__file__).resolve().parent / "cc"
 
 # Modules that guests load, and what those need; all others are not built.
 _KEPT = frozenset(
@@ -40,17 +36,6 @@ _KEPT = frozenset(
     "LIBCRC32C MACVLAN OVERLAY_FS".split()
 )
 
-# Where a local variable is at each instruction: nothing here asks for that, and
-# it is an eighth of a compilation. The code is the same.
-_FLAGS = "KCFLAGS=-fno-var-tracking -fno-var-tracking-assignments"
-
-_ENVIRONMENT = {
-    "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 2026",
-    "KBUILD_BUILD_USER": "partywall",
-    "KBUILD_BUILD_HOST": "partywall",
-    "KBUILD_BUILD_VERSION": "1",
-    "LC_ALL": "C",
-}
 _RECIPE = "2"
 """Changed when a kernel built from the same inputs would come out different."""
 
@@ -141,105 +126,6 @@ def _alone(progress: Progress) -> Iterator[Path]:
             yield folder
 
 
-def compiler_version(name: str = "gcc") -> str:
-    """What a compiler says it is. EnvironmentProblem if there is none of the name."""
-    try:
-        done = subprocess.run([name, "--version"], capture_output=True, text=True, check=False)
-    except FileNotFoundError as error:
-        raise EnvironmentProblem(f"{name} is not installed", "run make setup") from error
-    return done.stdout.splitlines()[0]
-
-
-def environment() -> dict[str, str]:
-    """What a build's processes get: builds of the same inputs come out the same."""
-    # What a calling make wants of its children is not meant for this one.
-    inherited = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS")}
-    # By the headers that gcc names, not by preprocessing beforehand: that made a first
-    # build a third longer.
-    own = {
-        "CCACHE_DEPEND": "1",
-        "CCACHE_DIR": str(cache.root() / "ccache"),
-        "CCACHE_MAXSIZE": "6G",
-        "CCACHE_NOCOMPRESS": "1",
-    }
-    return inherited | _ENVIRONMENT | own
-
-
-class Make:
-    """``make`` in a tree, with a log, and progress by the lines it prints.
-
-    ``words``: what each call is given besides, such as ``ARCH=i386``.
-    """
-
-    def __init__(
-        self,
-        tree: Path,
-        log: Path,
-        output: Path | None = None,
-        *,
-        compiler: str = "gcc",
-        words: Sequence[str] = (),
-    ) -> None:
-        self.tree, self.log, self.output = tree, log, output
-        self._words = ["make", f"-j{len(os.sched_getaffinity(0)) + 1}"]
-        self._words += [
-            f"CC={shlex.quote(str(CC))} {compiler}" if shutil.which("ccache") else f"CC={compiler}",
-            "DEPMOD=true",
-            *words,
-        ]
-        # Clang knows no such flags.
-        if compiler.endswith("gcc"):
-            self._words.append(_FLAGS)
-        if output is not None:
-            self._words.append(f"O={output}")
-
-    def __call__(self, *arguments: str, told: Callable[[int], None] = lambda lines: None) -> None:
-        """Runs make. EnvironmentProblem with its first error and where the log is."""
-        with self.log.open("ab") as out:
-            process = subprocess.Popen(
-                [*self._words, *arguments],
-                cwd=self.tree,
-                env=environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            try:
-                while process.poll() is None:
-                    told(self.lines())
-                    time.sleep(0.3)
-            except BaseException:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                raise
-            finally:
-                process.wait()
-        if process.returncode:
-            why = first_error(self.log.read_text(errors="replace"))
-            raise EnvironmentProblem(
-                f"building in {self.tree} failed: {why}", f"the whole log is {self.log}"
-            )
-
-    def lines(self) -> int:
-        """Lines in the log so far."""
-        return self.log.read_bytes().count(b"\n")
-
-
-def first_error(log: str) -> str:
-    """The line of a build's log that says what is wrong."""
-    for pattern in (
-        r": (fatal )?error: ",
-        r"undefined reference",
-        r"^error:|[Ee]rror: ",
-        r"\*\*\* ",
-    ):
-        for line in log.splitlines():
-            if re.search(pattern, line):
-                return line.strip()[:200]
-    return (log.strip().splitlines() or ["it said nothing"])[-1][:200]
-
-
 def _configure(make: Make, config: str, wanted: str, version: str, name: str) -> None:
     """Makes the configuration; EnvironmentProblem if it comes out without what is wanted."""
     output = make.output or make.tree
@@ -298,7 +184,7 @@ def _kernel(entry: Path, name: str) -> Kernel:
 
 def _key(config: str, *inputs: str) -> str:
     total = hashlib.sha256()
-    for part in (_RECIPE, compiler_version(), config, *inputs, *map(str, _ENVIRONMENT.items())):
+    for part in (_RECIPE, compiler_version(), config, *inputs, *map(str, ENVIRONMENT.items())):
         total.update(f"{len(part)} {part}\n".encode())
     return total.hexdigest()
 

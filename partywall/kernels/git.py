@@ -7,7 +7,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from partywall.errors import EnvironmentProblem
+from partywall.core.errors import EnvironmentProblem
 
 # Commits that nobody but this program sees need an author all the same.
 _NOBODY = {

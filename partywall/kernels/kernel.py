@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from partywall import elf
-from partywall.errors import UsageProblem
+from partywall.core import elf
+from partywall.core.errors import UsageProblem
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from partywall import elf
-from partywall.errors import EnvironmentProblem, UsageProblem
+from partywall.core import elf
+from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.kernels.kernel import Kernel
 
 

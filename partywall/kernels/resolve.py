@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, cast
 
-from partywall.errors import UsageProblem
+from partywall.core.errors import UsageProblem
+from partywall.core.progress import Progress
 from partywall.kernels import sources
 from partywall.kernels.kernel import Kernel
-from partywall.progress import Progress
 
 
 @dataclass(frozen=True)

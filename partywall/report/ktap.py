@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from partywall.report.words import busiest, count, function, plain, rate, sharers, signed_hex
-from partywall.result import Line, Result, WorkloadResult
+from partywall.results.result import Line, Result, WorkloadResult
 
 _CODE = 3
 """Functions that a diagnostic names; the full report has them all."""

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from partywall.report.words import count, percent, plain, rate
-from partywall.result import Lock, WorkloadResult
+from partywall.results.result import Lock, WorkloadResult
 
 SHOWN = 8
 """Locks that are shown unless all are asked for."""

@@ -36,7 +36,7 @@ from partywall.report.words import (
     signed_hex,
     topology,
 )
-from partywall.result import FieldUse, Line, Result, Site, WorkloadResult
+from partywall.results.result import FieldUse, Line, Result, Site, WorkloadResult
 
 # Spaces at a line's end, between them and it nothing but codes of colour.
 _TRAILING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")

@@ -7,7 +7,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from partywall.result import Line, LineObject, Scope, Site, Topology
+from partywall.core.topology import Scope, Topology
+from partywall.results.result import Line, LineObject, Site
 
 SCOPES: dict[Scope, str] = {
     "between": "between containers",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from partywall.result import Line, Result, WorkloadResult
+from partywall.results.result import Line, Result, WorkloadResult
 
 PARTYWALL = Path(sys.executable).with_name("partywall")
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from checks import PARTYWALL, Checked
 
-from partywall import kernels, progress
+from partywall import kernels, workloads
+from partywall.core import progress
 from partywall.kernels import Kernel, Request
-from partywall.report import json_
+from partywall.results import store
 
 
 @pytest.fixture(scope="session")
@@ -42,7 +43,7 @@ def check(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Checked]:
                 timeout=600,
             )
             assert done.returncode == 0, done.stderr
-            known[key] = Checked(json_.load(done.stdout), done.stdout, folder)
+            known[key] = Checked(store.parse(done.stdout), done.stdout, folder)
         return known[key]
 
     return run
@@ -55,7 +56,7 @@ def program(tmp_path: Path) -> Callable[[str], Path]:
     def build(source: str) -> Path:
         text, out = tmp_path / "program.c", tmp_path / "program"
         text.write_text(source)
-        include = Path(__file__).parents[2] / "workloads" / "harness"
+        include = workloads.DIRECTORY / "harness"
         subprocess.run(
             ["gcc", "-O2", "-static", f"-I{include}", "-o", out, text], check=True, timeout=60
         )

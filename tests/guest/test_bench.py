@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from partywall import bench, kernels, workloads
-from partywall.bench import Wanted
+from partywall import kernels, workloads
+from partywall.clock import bench
+from partywall.clock.bench import Wanted
+from partywall.core.progress import Quiet
 from partywall.kernels import Request
-from partywall.progress import Quiet
 
 (SIGNAL,) = workloads.select(["signal"])
 

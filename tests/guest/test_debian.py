@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 from checks import Checked, differences, walls
 
-from partywall.report import json_
-from partywall.result import Line
+from partywall.results import document
+from partywall.results.result import Line, Result
 
 Check = Callable[..., Checked]
 
@@ -155,7 +155,7 @@ def test_the_saved_result_is_what_was_printed_and_fits_the_schema(check: Check) 
     run = check()
     (saved,) = run.folder.iterdir()
     assert saved.read_text() == run.text
-    jsonschema.validate(json.loads(run.text), json_.schema())
+    jsonschema.validate(json.loads(run.text), document.schema(Result))
 
 
 def test_locks_are_held_as_often_as_the_code_says(check: Check) -> None:

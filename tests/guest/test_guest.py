@@ -15,13 +15,16 @@ from pathlib import Path
 import pytest
 from checks import PARTYWALL, Checked, partywall, refused
 
-from partywall import guest, hooks, image, qemu, recording, walls, workloads
-from partywall.errors import EnvironmentProblem
-from partywall.guest import Guest, Settings
-from partywall.image import Topology
+from partywall import guest, workloads
+from partywall.analyse.transfers import Parties, analyse
+from partywall.core.errors import EnvironmentProblem
+from partywall.core.progress import Quiet
+from partywall.core.topology import Topology
+from partywall.guest import Guest, Settings, image, qemu
 from partywall.kernels import Kernel
 from partywall.kernels.sources import files
-from partywall.progress import Quiet
+from partywall.record import hooks, recording
+from partywall.record.plugin import recorder
 
 Check = Callable[..., Checked]
 Program = Callable[[str], Path]
@@ -42,7 +45,7 @@ def settings(kernel: Kernel) -> Settings:
         kernel_image=kernel.image,
         initramfs=parts,
         topology=TWO,
-        plugin=qemu.recorder(machine, Quiet()),
+        plugin=recorder(machine, Quiet()),
         hooks=hooks.build(kernel.vmlinux, workload).text,
         timeout=120,
     )
@@ -56,8 +59,8 @@ def transfers(settings: Settings) -> list[float]:
     """
     with Guest(settings) as machine:
         read = recording.load(machine.wait())
-    parties = walls.Parties.of(read, settings.topology.cpus)
-    lines = walls.analyse(read, parties, 400 * settings.topology.total)
+    parties = Parties.of(read, settings.topology.cpus)
+    lines = analyse(read, parties, 400 * settings.topology.total)
     moved = lines.between + lines.within
     return sorted(map(float, moved), reverse=True)[:2]
 

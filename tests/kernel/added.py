@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from partywall.kernels import series, source
+from partywall.core.progress import Progress
+from partywall.kernels import series
 from partywall.kernels.git import git
-from partywall.progress import Progress
+from partywall.kernels.series import source
 
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@")
 

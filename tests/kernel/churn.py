@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from partywall import kernels
+from partywall.core.progress import Quiet
 from partywall.kernels import Kernel, Request, build, series
-from partywall.progress import Quiet
 
 TASKS = 8
 

@@ -10,8 +10,8 @@ import pytest
 from machine import Job, Ran, run
 
 from partywall import kernels
+from partywall.core.progress import Quiet
 from partywall.kernels import Kernel, Request
-from partywall.progress import Quiet
 
 
 @pytest.fixture(scope="session")

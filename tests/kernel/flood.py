@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from partywall import kernels
+from partywall.core.progress import Quiet
 from partywall.kernels import Request
-from partywall.progress import Quiet
 
 LIMITS = {"soft": (1, 0), "enforced": (1, 1)}
 

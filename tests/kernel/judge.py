@@ -18,8 +18,8 @@ from added import Added, Copied
 from places import Place
 from reports import KCSAN, Frame, Report
 
+from partywall.core.progress import Progress, Quiet
 from partywall.kernels import Kernel
-from partywall.progress import Progress, Quiet
 
 Lines = Mapping[Frame, Sequence[Place]]
 

@@ -16,13 +16,12 @@ from typing import Any
 import reports
 from reports import Report
 
-from partywall import image, qemu
-from partywall.cpio import Archive
-from partywall.errors import EnvironmentProblem
-from partywall.guest import Accel, Guest, Settings
-from partywall.image import Topology
+from partywall.core.errors import EnvironmentProblem
+from partywall.core.progress import Quiet
+from partywall.core.topology import Topology
+from partywall.guest import Accel, Guest, Settings, image, qemu
+from partywall.guest.cpio import Archive
 from partywall.kernels import Kernel, module_closure
-from partywall.progress import Quiet
 
 PROGRAMS = Path(__file__).parent / "programs"
 

@@ -25,9 +25,10 @@ from machine import Job, Ran, run
 from rich.console import Console
 from rich.table import Table
 
-from partywall import guest, image, kernels
+from partywall import guest, kernels
+from partywall.core.progress import Quiet
+from partywall.guest import image
 from partywall.kernels import Request
-from partywall.progress import Quiet
 
 KERNELS = ("stock+lean+net", "partywall+lean+net")
 

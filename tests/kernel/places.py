@@ -19,7 +19,7 @@ from pathlib import Path
 
 from reports import Frame
 
-from partywall.errors import EnvironmentProblem
+from partywall.core.errors import EnvironmentProblem
 from partywall.kernels import Kernel
 
 _SYMBOL = re.compile(

@@ -6,9 +6,10 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from partywall.kernels import series, source
+from partywall.core.progress import Quiet
+from partywall.kernels import series
 from partywall.kernels.git import git
-from partywall.progress import Quiet
+from partywall.kernels.series import source
 
 FOLDER = "tools/testing/selftests"
 

@@ -28,11 +28,12 @@ from reports import Report
 from rich.console import Console
 from soaked import Soaked, Told, as_json, findings, markdown
 
-from partywall import guest, image, kernels
-from partywall.cache import file_errors, write_whole
-from partywall.errors import PartywallError
+from partywall import guest, kernels
+from partywall.core.cache import file_errors, write_whole
+from partywall.core.errors import PartywallError
+from partywall.core.progress import Progress, Terminal, duration
+from partywall.guest import image
 from partywall.kernels import Kernel, Request
-from partywall.progress import Progress, Terminal, duration
 
 # What is laid over a kernel for each; "none" is for trying the loads.
 SANITIZERS = {

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from machine import Job, Ran, run
 
-from partywall.errors import EnvironmentProblem
+from partywall.core.errors import EnvironmentProblem
 from partywall.kernels import Kernel
 
 OOPS = """\

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from partywall import prove
-from partywall.kernels import series, source
-from partywall.progress import Quiet
+from partywall.core.progress import Quiet
+from partywall.kernels import series
+from partywall.kernels.series import prove, source
 
 
 def test_checkpatch_has_nothing_to_say() -> None:

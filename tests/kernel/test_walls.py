@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from checks import PARTYWALL
 
-from partywall import results
-from partywall.compare import Comparison, WorkloadChange
-from partywall.result import Result
+from partywall.results import store as results
+from partywall.results.compare import Comparison, WorkloadChange
+from partywall.results.result import Result
 
 Compared = Callable[..., Comparison]
 Kept = Callable[..., tuple[Comparison, Result]]

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from partywall.result import (
+from partywall.core.topology import Topology
+from partywall.results.result import (
     CallCount,
     Environment,
     FieldUse,
@@ -16,7 +17,6 @@ from partywall.result import (
     Lock,
     Result,
     Site,
-    Topology,
     WorkloadResult,
 )
 

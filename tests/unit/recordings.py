@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from partywall.recording import ACCESS, LINE, LOCK, MAGIC, SYSCALL, VERSION, Party, Recording
+from partywall.record.recording import ACCESS, LINE, LOCK, MAGIC, SYSCALL, VERSION, Party, Recording
 
 TGKILL = SYSCALL + 234
 

@@ -13,11 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from partywall import bench, native, profiles, scaling, workloads
-from partywall.bench import Bench, Point, Series
-from partywall.errors import UsageProblem
-from partywall.native import Count
-from partywall.report import benchmark, json_
+from partywall import workloads
+from partywall.clock import bench, native
+from partywall.clock.bench import Bench, Point, Series
+from partywall.clock.native import Count
+from partywall.core.errors import UsageProblem
+from partywall.model import profiles, queues
+from partywall.report import bench as view
+from partywall.results import document
 
 
 def made(*rates: list[float]) -> Bench:
@@ -44,9 +47,9 @@ def made(*rates: list[float]) -> Bench:
     )
 
 
-def shown(found: Bench, expected: scaling.Prediction | None = None, width: int = 80) -> str:
+def shown(found: Bench, expected: queues.Prediction | None = None, width: int = 80) -> str:
     file = io.StringIO()
-    benchmark.render(found, expected, Console(file=file, width=width))
+    view.render(found, expected, Console(file=file, width=width))
     return file.getvalue()
 
 
@@ -103,7 +106,7 @@ def test_the_table_is_that_of_the_posts() -> None:
 
 
 def test_kernels_stand_side_by_side_and_beside_the_model() -> None:
-    expected = scaling.predict(builders.signal(), profiles.load(profiles.DEFAULT), [1])
+    expected = queues.predict(builders.signal(), profiles.load(profiles.DEFAULT), [1])
     text = shown(made([100.0, 50.0], [110.0, 100.0]), expected)
     assert "6.12-1, on KVM" in text
     assert "2.00" in text
@@ -112,8 +115,8 @@ def test_kernels_stand_side_by_side_and_beside_the_model() -> None:
 
 def test_json_is_what_the_schema_says() -> None:
     found = made([1.0, 2.0])
-    jsonschema.validate(json.loads(json_.dump(found)), json_.schema(Bench))
-    assert Bench.model_validate_json(json_.dump(found)) == found
+    jsonschema.validate(json.loads(document.dump(found)), document.schema(Bench))
+    assert Bench.model_validate_json(document.dump(found)) == found
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partywall.errors import EnvironmentProblem, UsageProblem
+from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.core.progress import Quiet
 from partywall.kernels import Request, build
+from partywall.kernels.make import Make, first_error
 from partywall.kernels.sources import built
-from partywall.progress import Quiet
 
 CONFIG = """\
 CONFIG_USER_NS=y
@@ -92,12 +93,12 @@ make: *** [Makefile:240: __sub-make] Error 2
     ],
 )
 def test_the_first_error_of_a_log_is_found(log: str, said: str) -> None:
-    assert said in build.first_error(log)
+    assert said in first_error(log)
 
 
 @given(st.text())
 def test_any_log_gives_one_line(log: str) -> None:
-    found = build.first_error(log)
+    found = first_error(log)
     assert found.splitlines() in ([], [found])
     assert len(found) <= 200
 
@@ -118,7 +119,7 @@ def test_a_failing_make_says_what_is_wrong_and_where_the_log_is(tools: Path) -> 
     log = tools / "log"
     log.write_bytes(b"")
     with pytest.raises(EnvironmentProblem, match=r"kernel/a\.c:13:3: error") as caught:
-        build.Make(tools, log)("bzImage")
+        Make(tools, log)("bzImage")
     assert str(log) in (caught.value.hint or "")
     assert log.read_text() == LOG
 
@@ -137,7 +138,7 @@ def test_a_build_that_is_ended_leaves_no_process_behind(tools: Path) -> None:
             raise Ended
 
     with pytest.raises(Ended):
-        build.Make(tools, log)("bzImage", told=told)
+        Make(tools, log)("bzImage", told=told)
     child = int((tools / "pid").read_text())
     stat = Path(f"/proc/{child}/stat")
     for _ in range(100):
@@ -156,7 +157,7 @@ def test_what_a_calling_make_wants_is_not_passed_on(
     log = tools / "log"
     log.write_bytes(b"")
     told: list[int] = []
-    build.Make(tools, log)("bzImage", told=told.append)
+    Make(tools, log)("bzImage", told=told.append)
     assert "flags= date=Thu Jan  1 00:00:00 UTC 2026" in log.read_text()
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from partywall import cache
-from partywall.errors import EnvironmentProblem, UsageProblem
-from partywall.progress import Quiet
+from partywall.core import cache
+from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.core.progress import Quiet
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from partywall.kernels import build
+from partywall.kernels import make
 
 pytestmark = pytest.mark.skipif(not shutil.which("ccache"), reason="there is no ccache")
 
@@ -34,18 +34,18 @@ def test_it_is_found_in_a_folder_with_a_space(
 ) -> None:
     folder = tmp_path / "my clone"
     folder.mkdir()
-    monkeypatch.setattr(build, "CC", shutil.copy(build.CC, folder))
+    monkeypatch.setattr(make, "CC", shutil.copy(make.CC, folder))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "Makefile").write_text("bzImage:\n\t$(CC) --version\n")
     log = tmp_path / "log"
     log.write_bytes(b"")
-    build.Make(tmp_path, log)("bzImage")
+    make.Make(tmp_path, log)("bzImage")
     assert "Free Software Foundation" in log.read_text()
 
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_what_is_taken_in_is_what_is_there(tmp_path: Path, name: str) -> None:
-    env = build.environment() | {"CCACHE_DIR": str(tmp_path / "ccache")}
+    env = make.environment() | {"CCACHE_DIR": str(tmp_path / "ccache")}
     source, found = tmp_path / name, tmp_path / "found.o"
     source.write_text(SOURCES[name].format(folder=tmp_path))
     # ccache does not believe a file that is as young as itself.
@@ -54,7 +54,7 @@ def test_what_is_taken_in_is_what_is_there(tmp_path: Path, name: str) -> None:
     for contents in ("the first", "the other"):
         (tmp_path / "taken").write_text(contents)
         dependencies = f"-Wp,-MMD,{tmp_path / 'found.d'}"
-        words = [build.CC, "gcc", dependencies, "-c", source, "-o", found]
+        words = [make.CC, "gcc", dependencies, "-c", source, "-o", found]
         subprocess.run(words, env=env, check=True)
         objects.append(found.read_bytes())
     if name == "plain.c":

@@ -17,8 +17,8 @@ import builders
 import pytest
 
 from partywall import workloads
-from partywall.report import json_
-from partywall.result import SCHEMA
+from partywall.results import document
+from partywall.results.result import SCHEMA
 
 MAIN = "from partywall.cli import main; main()"
 RESULT = builders.result(builders.signal(), builders.isolated())
@@ -113,7 +113,7 @@ def partywall(server: socket.socket, tmp_path: Path) -> Partywall:
 def saved(tmp_path: Path) -> Path:
     """A good result."""
     path = tmp_path / "saved.json"
-    path.write_text(json_.dump(RESULT))
+    path.write_text(document.dump(RESULT))
     return path
 
 
@@ -259,7 +259,7 @@ def test_a_name_of_several_lines_is_refused_in_one(partywall: Partywall) -> None
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"garbage\n", b"\xff\0", b"{}", b"[]", json_.dump(RESULT)[:-40].encode()]
+    "data", [b"", b"garbage\n", b"\xff\0", b"{}", b"[]", document.dump(RESULT)[:-40].encode()]
 )
 def test_a_broken_file_is_named(partywall: Partywall, tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "broken.json"
@@ -315,7 +315,7 @@ def test_a_limit_decides_the_exit_status(
 
 def test_a_result_without_walls_is_below_any_limit(partywall: Partywall, tmp_path: Path) -> None:
     path = tmp_path / "isolated.json"
-    path.write_text(json_.dump(builders.result(builders.isolated())))
+    path.write_text(document.dump(builders.result(builders.isolated())))
     assert partywall("report", path, "--fail-above", "0").status == 0
 
 
@@ -324,9 +324,9 @@ def test_the_newest_result_is_shown(partywall: Partywall, tmp_path: Path) -> Non
     folder.mkdir()
     (folder / "old.json").write_text("garbage")
     os.utime(folder / "old.json", (5, 5))
-    (folder / "new.json").write_text(json_.dump(RESULT))
-    assert partywall("report", "--json").out == json_.dump(RESULT)
-    assert partywall("report", "--json", "--results", folder).out == json_.dump(RESULT)
+    (folder / "new.json").write_text(document.dump(RESULT))
+    assert partywall("report", "--json").out == document.dump(RESULT)
+    assert partywall("report", "--json", "--results", folder).out == document.dump(RESULT)
 
 
 def closed_pipe() -> int:
@@ -365,7 +365,7 @@ def test_a_reader_who_has_had_enough_is_no_wall(
 
 def test_the_head_of_a_report_is_shown_without_a_complaint(tmp_path: Path) -> None:
     path = tmp_path / "large.json"
-    path.write_text(json_.dump(builders.result(builders.many_walls(2000))))
+    path.write_text(document.dump(builders.result(builders.many_walls(2000))))
     done = subprocess.run(
         ["bash", "-c", f"'{sys.executable}' -c '{MAIN}' report '{path}' --json | head -1"],
         capture_output=True,
@@ -407,7 +407,7 @@ def test_the_schema_is_json(partywall: Partywall) -> None:
     assert (done.status, done.err) == (0, "")
     schema = json.loads(done.out)
     assert schema["$id"] == SCHEMA
-    assert set(schema["required"]) == set(json.loads(json_.dump(RESULT)))
+    assert set(schema["required"]) == set(json.loads(document.dump(RESULT)))
 
 
 def test_a_saved_result_is_predicted_from(partywall: Partywall, saved: Path) -> None:
@@ -462,7 +462,7 @@ def test_two_saved_results_make_one_page(partywall: Partywall, saved: Path, tmp_
 
 def test_a_regression_is_an_exit_status(partywall: Partywall, saved: Path, tmp_path: Path) -> None:
     free = builders.result(builders.signal().model_copy(update={"walls": []}), builders.isolated())
-    (tmp_path / "free.json").write_text(json_.dump(free))
+    (tmp_path / "free.json").write_text(document.dump(free))
     assert partywall("diff", saved, saved).status == 0
     assert partywall("diff", saved, "free.json").status == 0
     worse = partywall("diff", "free.json", saved, "--json")

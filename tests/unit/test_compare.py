@@ -11,18 +11,19 @@ import jsonschema
 import pytest
 from rich.console import Console
 
-from partywall import compare
-from partywall.compare import Comparison
-from partywall.errors import UsageProblem
-from partywall.report import comparison, json_
-from partywall.result import CallCount, Instructions, Topology
+from partywall.core.errors import UsageProblem
+from partywall.core.topology import Topology
+from partywall.report import compare as view
+from partywall.results import compare, document
+from partywall.results.compare import Comparison
+from partywall.results.result import CallCount, Instructions
 
 BEFORE = builders.result(builders.signal(), builders.isolated())
 
 
 def shown(found: compare.Comparison, width: int = 80, *, verbose: bool = False) -> str:
     file = io.StringIO()
-    comparison.render(found, Console(file=file, width=width), verbose=verbose)
+    view.render(found, Console(file=file, width=width), verbose=verbose)
     return file.getvalue()
 
 
@@ -119,6 +120,6 @@ def test_many_objects_are_summed_up_unless_all_are_asked_for() -> None:
 
 
 def test_the_json_fits_its_schema() -> None:
-    text = json_.dump(without_walls())
-    jsonschema.validate(json.loads(text), json_.schema(Comparison))
+    text = document.dump(without_walls())
+    jsonschema.validate(json.loads(text), document.schema(Comparison))
     assert compare.Comparison.model_validate_json(text) == without_walls()

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from partywall import configurations
-from partywall.errors import EnvironmentProblem, UsageProblem
+from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.kernels import build
+from partywall.kernels.make import Make
+from partywall.kernels.series import configurations
 
 
 def test_each_configuration_can_be_read_and_has_something_of_its_own() -> None:
@@ -74,10 +75,10 @@ MAKEFILE = """\
 """
 
 
-def make(folder: Path) -> build.Make:
+def make(folder: Path) -> Make:
     (folder / "Makefile").write_text(MAKEFILE)
     (folder / "log").write_bytes(b"old.c:1:1: warning: of what was before\n")
-    return build.Make(folder, folder / "log")
+    return Make(folder, folder / "log")
 
 
 def test_what_a_configuration_does_not_have_is_left_out(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partywall.cpio import Archive
+from partywall.guest.cpio import Archive
 
 Names = st.text("abc-._é ", min_size=1, max_size=4).filter(lambda name: name.strip(".") != "")
 

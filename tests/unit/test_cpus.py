@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partywall import cpus
-from partywall.cpus import Cpu
-from partywall.errors import UsageProblem
+from partywall.clock import cpus
+from partywall.clock.cpus import Cpu
+from partywall.core.errors import UsageProblem
 
 
 def machine(sockets: int, cores: int, threads: int) -> list[Cpu]:

@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from partywall.compare import Change
-from partywall.diff import Difference, Tolerance, diff, how
-from partywall.errors import UsageProblem
-from partywall.report import difference, json_
-from partywall.result import OLDER, CallCount, Instructions, Result
+from partywall.core.errors import UsageProblem
+from partywall.report import diff as view
+from partywall.results import document
+from partywall.results.compare import Change
+from partywall.results.diff import Difference, Tolerance, diff, how
+from partywall.results.result import OLDER, CallCount, Instructions, Result
 
 USUAL = Tolerance()
 RATES = st.floats(0, 1e6)
@@ -37,7 +38,7 @@ def told(after: Result, before: Result = SAME) -> list[tuple[str, str, str]]:
 
 def shown(found: Difference) -> str:
     file = io.StringIO()
-    difference.render(found, Console(file=file, width=80))
+    view.render(found, Console(file=file, width=80))
     return file.getvalue()
 
 
@@ -105,8 +106,8 @@ def test_a_change_is_what_it_is_the_other_way_round(
 
 def test_json_is_what_the_schema_says() -> None:
     found = diff(SAME, changed(walls=[]), USUAL)
-    jsonschema.validate(json.loads(json_.dump(found)), json_.schema(Difference))
-    assert Difference.model_validate_json(json_.dump(found)) == found
+    jsonschema.validate(json.loads(document.dump(found)), document.schema(Difference))
+    assert Difference.model_validate_json(document.dump(found)) == found
 
 
 def test_results_without_a_workload_in_common_are_refused() -> None:

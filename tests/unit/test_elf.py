@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partywall import elf
-from partywall.errors import UsageProblem
+from partywall.core import elf
+from partywall.core.errors import UsageProblem
 
 SOURCE = """
 const char words[16] = "partywall";

@@ -9,7 +9,7 @@ from drgn import Program, Type, TypeEnumerator, TypeMember
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partywall.naming.fields import field_at, fits, size_of
+from partywall.analyse.names.fields import field_at, fits, size_of
 
 PROG = Program(drgn.Platform(drgn.Architecture.X86_64))
 CHAR = PROG.int_type("char", 1, True)

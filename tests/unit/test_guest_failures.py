@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from partywall import guest
-from partywall.errors import EnvironmentProblem
+from partywall.core.errors import EnvironmentProblem
+from partywall.core.topology import Topology
 from partywall.guest import Guest, Settings
-from partywall.image import Topology
-from partywall.qemu import Qemu
+from partywall.guest.qemu import Qemu
 
 
 @pytest.fixture(autouse=True)

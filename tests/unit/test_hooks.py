@@ -8,8 +8,9 @@ from pathlib import Path
 import programs
 import pytest
 
-from partywall import elf, hooks
-from partywall.errors import UsageProblem
+from partywall.core import elf
+from partywall.core.errors import UsageProblem
+from partywall.record import hooks
 from partywall.workloads import Workload
 
 FUNCTIONS = (

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partywall import elf
-from partywall.errors import EnvironmentProblem, UsageProblem
+from partywall.core import elf
+from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.core.progress import Quiet
 from partywall.kernels import Kernel, Request, module_closure, require, resolve
 from partywall.kernels.apt import Package, parse_show
 from partywall.kernels.kernel import embedded_config
 from partywall.kernels.modules import release_of
 from partywall.kernels.sources import debian, files
-from partywall.progress import Quiet
 
 FUZZ = settings(max_examples=150, deadline=None)
 RELEASE = "6.1.0-test"

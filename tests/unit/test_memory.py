@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partywall.errors import EnvironmentProblem
-from partywall.naming.memory import parse_note
+from partywall.analyse.names.memory import parse_note
+from partywall.core.errors import EnvironmentProblem
 
 TEXT = b"OSRELEASE=6.12.117\nBUILD-ID=9d3c\nPAGESIZE=4096\n"
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partywall import oci, syscalls
+from partywall.core import syscalls
+from partywall.guest import oci
 
 KNOWN = syscalls.numbers()
 CLONE_NEWUSER, CLONE_NEWNET, CLONE_VM, SIGCHLD = 0x1000_0000, 0x4000_0000, 0x100, 17

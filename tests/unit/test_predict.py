@@ -13,12 +13,13 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from partywall import outlook, profiles
 from partywall.cli.predict import parse_counts
-from partywall.errors import UsageProblem
-from partywall.report import json_
-from partywall.report import outlook as view
-from partywall.result import Result
+from partywall.core.errors import UsageProblem
+from partywall.model import profiles
+from partywall.model.predict import Outlook, outlook, overlay_stalls, signals
+from partywall.report import predict as view
+from partywall.results import document
+from partywall.results.result import Result
 
 TWO = profiles.load("ice-lake-2x32")
 BEFORE = builders.result(builders.signal(), builders.isolated(), builders.many_walls())
@@ -27,7 +28,7 @@ AFTER = builders.result(builders.signal().model_copy(update={"walls": [], "betwe
 
 def shown(before: Result, after: Result | None = None, width: int = 80) -> str:
     file = io.StringIO()
-    found = outlook.outlook(before, after, TWO)
+    found = outlook(before, after, TWO)
     view.render(found, Console(file=file, width=width))
     return file.getvalue()
 
@@ -50,17 +51,17 @@ def test_two_results_stand_side_by_side() -> None:
 
 
 def test_json_is_what_the_schema_says_and_the_same_each_time() -> None:
-    found = outlook.outlook(BEFORE, AFTER, TWO)
-    text = json_.dump(found)
-    jsonschema.validate(json.loads(text), json_.schema(outlook.Outlook))
-    assert text == json_.dump(outlook.outlook(BEFORE, AFTER, TWO))
-    assert outlook.Outlook.model_validate_json(text) == found
+    found = outlook(BEFORE, AFTER, TWO)
+    text = document.dump(found)
+    jsonschema.validate(json.loads(text), document.schema(Outlook))
+    assert text == document.dump(outlook(BEFORE, AFTER, TWO))
+    assert Outlook.model_validate_json(text) == found
 
 
 def test_the_published_figures_are_laid_beside() -> None:
     file = io.StringIO()
-    checks = [(TWO, outlook.signals(TWO))]
-    view.render_checks(checks, outlook.overlay_stalls(), Console(file=file, width=80))
+    checks = [(TWO, signals(TWO))]
+    view.render_checks(checks, overlay_stalls(), Console(file=file, width=80))
     text = file.getvalue()
     assert "380,068" in text
     assert "129,152" in text

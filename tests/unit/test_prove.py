@@ -6,14 +6,17 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from partywall import cache, prove
-from partywall.errors import EnvironmentProblem, UsageProblem
+from partywall.core import cache
+from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.core.progress import Progress, Quiet
 from partywall.kernels import build, series
-from partywall.progress import Progress, Quiet
+from partywall.kernels.make import Make
+from partywall.kernels.series import prove
 
 Proof = Callable[[Progress, int], Iterator[str]]
 
@@ -51,7 +54,9 @@ def test_the_c_files_of_a_patch_are_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [0, -1, 1000])
-@pytest.mark.parametrize("proof", [prove.prove, prove.prove_compiled])
+@pytest.mark.parametrize(
+    "proof", [partial(prove.prove, lambda kernel, progress: None), prove.prove_compiled]
+)
 def test_there_is_no_such_patch(proof: Proof, number: int) -> None:
     with pytest.raises(UsageProblem, match="no patch"):
         next(proof(Quiet(), number))
@@ -97,4 +102,4 @@ def test_what_is_compiled_has_no_warning(tmp_path: Path, text: str, why: str | N
     log.write_bytes(b"old.c:1:1: warning: of a patch before\n")
     refused = pytest.raises(EnvironmentProblem, match=why) if why else contextlib.nullcontext()
     with refused:
-        prove.compiles(build.Make(tmp_path, log), ["a.o"], Quiet(), "a")
+        prove.compiles(Make(tmp_path, log), ["a.o"], Quiet(), "a")

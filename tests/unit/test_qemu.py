@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partywall import qemu
-from partywall.errors import EnvironmentProblem
-from partywall.qemu import parse_plugin_abi
+from partywall.core.errors import EnvironmentProblem
+from partywall.guest import qemu
+from partywall.guest.qemu import parse_plugin_abi
 
 SEVEN_TWO = (
     "qemu-system-x86_64: -plugin /tmp/probe.so: could not load plugin /tmp/probe.so: plugin "

@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recordings import access, header, party, recording, sealed, visits, written
 
-from partywall.errors import EnvironmentProblem
-from partywall.recording import ATOMIC, LOCK, MAGIC, Recording, RecordingError, load, parse
+from partywall.core.errors import EnvironmentProblem
+from partywall.record import recording as reader
+from partywall.record.recording import ATOMIC, LOCK, MAGIC, Recording, RecordingError, load, parse
 
 FUZZ = settings(max_examples=300, deadline=None)
 
@@ -220,3 +221,21 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
             load(path)
         assert str(path) in caught.value.message
         assert isinstance(caught.value, EnvironmentProblem)
+
+
+def test_the_documentation_has_the_numbers_of_this_version() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "recording.md").read_text()
+    text = " ".join(text.split())
+    names = (reader.CHARGED, reader.SYSCALL, reader.TASK)
+    assert f"The recording, version {reader.VERSION} " in text
+    assert all(f"{number:#x} + n " in text for number in names)
+    words = {
+        reader.USER: "entry",
+        reader.IRQ: "interrupt",
+        reader.SOFTIRQ: "softirq",
+        reader.EXCEPTION: "exception",
+        reader.NEW_TASK: "a task that has never run",
+        reader.SYSCALL_UNKNOWN: "system call not yet known",
+        reader.SCHEDULER: "scheduler",
+    }
+    assert all(f"{number} {word}" in text for number, word in words.items())

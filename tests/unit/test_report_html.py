@@ -13,10 +13,10 @@ from typing import Any
 import builders
 import pytest
 
-from partywall import profiles
+from partywall.model import profiles
 from partywall.report import html
 from partywall.report.html import drawing
-from partywall.result import CallCount, Result
+from partywall.results.result import CallCount, Result
 
 TWO = profiles.load("ice-lake-2x32")
 VOID = set("meta link br hr img input col path use rect".split())

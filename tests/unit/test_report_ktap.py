@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partywall.report import ktap
-from partywall.result import Result
+from partywall.results.result import Result
 
 _RESULT = re.compile(r"(ok|not ok) (\d+) ([^#]+)")
 

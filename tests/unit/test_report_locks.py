@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from partywall.report import locks, terminal
-from partywall.result import CallCount, Instructions, WorkloadResult
+from partywall.results.result import CallCount, Instructions, WorkloadResult
 
 RAN = Instructions(kernel=990.0, user=10.0, background=5.0, spinning=77.0)
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from partywall.report import terminal
-from partywall.result import Passing, Result, WorkloadResult
+from partywall.results.result import Passing, Result, WorkloadResult
 
 
 def shown(result: Result, width: int = 80, *, colour: bool = False, **options: int) -> str:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from partywall.errors import UsageProblem
-from partywall.kernels import build, series, source
+from partywall.core.errors import UsageProblem
+from partywall.kernels import build, series
 from partywall.kernels.git import GitProblem, git
+from partywall.kernels.series import source
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 41))
 

@@ -11,9 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recordings import TGKILL, access, party, recording
 
-from partywall.recording import ATOMIC, CHARGED, EXCEPTION, IRQ, SCHEDULER, SOFTIRQ, TASK, USER
-from partywall.sharing import Use, Uses, false_sharing
-from partywall.walls import transfers
+from partywall.analyse.sharing import Use, Uses, false_sharing
+from partywall.analyse.transfers import transfers
+from partywall.record.recording import (
+    ATOMIC,
+    CHARGED,
+    EXCEPTION,
+    IRQ,
+    SCHEDULER,
+    SOFTIRQ,
+    TASK,
+    USER,
+)
 
 FUZZ = settings(max_examples=200, deadline=None)
 LINE = 0xFF11000003B2C400

@@ -14,9 +14,9 @@ from click.testing import CliRunner, Result
 from machine import Job, Ran
 
 from partywall import guest, kernels
-from partywall.errors import EnvironmentProblem
+from partywall.core.errors import EnvironmentProblem
+from partywall.core.progress import Progress
 from partywall.kernels import Kernel, Request
-from partywall.progress import Progress
 
 PRINTED = "TASK soak begins\nleft 0\nTASK soak ends 0\nGUEST ends\n"
 WARNING = "[ 1.0] WARNING: CPU: 1 PID: {} at fs/dcache.c:7 d_lru_add+0x1/0x2\n"

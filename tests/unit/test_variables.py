@@ -10,8 +10,8 @@ from pathlib import Path
 import drgn
 import pytest
 
-from partywall import elf
-from partywall.naming.objects import ObjectNamer
+from partywall.analyse.names.objects import ObjectNamer
+from partywall.core import elf
 
 IMAGE = 0xFFFF_FFFF_8100_0000  # where the kernel's would be
 FILES = 96
@@ -38,7 +38,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_which_of_several_of_one_name_is_found_is_not_chance(program: Path) -> None:
     code = (
-        "import partywall.naming, drgn, sys\n"
+        "import partywall.analyse.names, drgn, sys\n"
         "prog = drgn.Program()\n"
         "module = prog.extra_module('program', create=True)\n"
         "module.try_file(sys.argv[1], force=True)\n"

@@ -8,10 +8,11 @@ from pathlib import Path
 import programs
 import pytest
 
-from partywall import image, workloads
-from partywall.errors import UsageProblem
+from partywall import workloads
+from partywall.core.errors import UsageProblem
+from partywall.core.progress import Quiet
+from partywall.guest import image
 from partywall.kernels import Kernel
-from partywall.progress import Quiet
 from partywall.workloads import Workload, from_command, load, select
 
 GOOD = """\
@@ -317,4 +318,4 @@ def test_a_program_may_be_named_as_ours_is(tmp_path: Path, monkeypatch: pytest.M
     kernel = Kernel("test", "6.1", Path("image"), Path("vmlinux"))
     archive = image.base(kernel, made(path), Quiet())
     assert path.read_bytes() in archive
-    assert image.build_workload(None, Quiet()).read_bytes() in archive
+    assert workloads.build_workload(None, Quiet()).read_bytes() in archive

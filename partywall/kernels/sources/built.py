@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from partywall.errors import UsageProblem
+from partywall.core.errors import UsageProblem
+from partywall.core.progress import Progress
 from partywall.kernels import build, series
 from partywall.kernels.kernel import Kernel
-from partywall.progress import Progress
 
 if TYPE_CHECKING:
     from partywall.kernels.resolve import Request

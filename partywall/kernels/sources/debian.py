@@ -12,11 +12,11 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from partywall.errors import EnvironmentProblem, UsageProblem
+from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.core.progress import Progress
 from partywall.kernels import apt
 from partywall.kernels.apt import Package
 from partywall.kernels.kernel import Kernel
-from partywall.progress import Progress
 
 if TYPE_CHECKING:
     from partywall.kernels.resolve import Request

@@ -9,11 +9,11 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from partywall import elf
-from partywall.errors import UsageProblem
+from partywall.core import elf
+from partywall.core.errors import UsageProblem
+from partywall.core.progress import Progress
 from partywall.kernels.kernel import Kernel, embedded_config
 from partywall.kernels.modules import release_of
-from partywall.progress import Progress
 
 if TYPE_CHECKING:
     from partywall.kernels.resolve import Request

@@ -13,13 +13,14 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from partywall import __version__, published
-from partywall.compare import keyed
-from partywall.outlook import Outlook, outlook
-from partywall.profiles import Profile
+from partywall import __version__
+from partywall.model import published
+from partywall.model.predict import Outlook, outlook
+from partywall.model.profiles import Profile
+from partywall.model.queues import Prediction
 from partywall.report import locks
 from partywall.report.html import charts, drawing
-from partywall.report.outlook import speed
+from partywall.report.predict import speed
 from partywall.report.words import (
     SCOPES,
     by_object,
@@ -31,8 +32,8 @@ from partywall.report.words import (
     signed_hex,
     topology,
 )
-from partywall.result import Result, WorkloadResult
-from partywall.scaling import Prediction
+from partywall.results.compare import keyed
+from partywall.results.result import Result, WorkloadResult
 
 _HERE = Path(__file__).resolve().parent
 ROWS = 14

@@ -12,10 +12,10 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from partywall.published import Published
-from partywall.report.outlook import speed
+from partywall.model.published import Published
+from partywall.model.queues import Point
+from partywall.report.predict import speed
 from partywall.report.words import plain
-from partywall.scaling import Point
 
 # Stand-ins that are replaced by the page's own colours, which change with light and dark.
 _COLOURS = {

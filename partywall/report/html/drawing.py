@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from partywall.recording import LINE_SIZE
+from partywall.record.recording import LINE_SIZE
 from partywall.report.words import accesses, busiest, function, rate
-from partywall.result import FieldUse, Line, Site
+from partywall.results.result import FieldUse, Line, Site
 
 USERS = 8
 """Functions drawn for each line; the table below it has them all."""

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Puts together what is known of a cache line: object, fields, code."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from drgn import Program, Type
+
+from partywall.analyse.names.code import CodeNamer
+from partywall.analyse.names.contexts import ContextNamer
+from partywall.analyse.names.fields import FieldPath, field_at, size_of
+from partywall.analyse.names.objects import ObjectNamer, Thing
+from partywall.analyse.names.types import Evidence, TypeGuesser, by_cache, kmalloc_size
+from partywall.analyse.sharing import Use
+from partywall.core.elf import Symbols
+from partywall.record.recording import LINE_SIZE
+from partywall.results.result import FieldUse, LineObject, Site
+
+
+@dataclass
+class _Count:
+    """Of an atomic instruction its load and its store are one access."""
+
+    reads: int = 0
+    writes: int = 0
+    atomics: int = 0
+
+    def add(self, use: Use) -> None:
+        if use.atomic:
+            self.atomics += max(use.reads, use.writes)
+        else:
+            self.reads += use.reads
+            self.writes += use.writes
+
+    @property
+    def total(self) -> int:
+        return self.reads + self.writes + self.atomics
+
+
+@dataclass
+class Named:
+    """A line's names; rates are per operation."""
+
+    object: LineObject
+    fields: list[FieldUse] = field(default_factory=list)
+    code: list[Site] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Place:
+    thing: Thing
+    path: str
+    offset: int
+    size: int
+
+
+class Knowledge:
+    """What is known of a guest whatever was recorded: objects, code, contexts.
+
+    It remembers all that was looked up, so namers of one guest share it.
+    """
+
+    def __init__(self, prog: Program, symbols: Symbols, contexts: ContextNamer) -> None:
+        self.prog = prog
+        self.contexts = contexts
+        self.code = CodeNamer(prog)
+        self.objects = ObjectNamer(prog, symbols)
+        self.guesser = TypeGuesser(prog, self.code)
+
+
+class LineNamer:
+    """Names lines. ``uses(start, end)``: all recorded uses of an address range."""
+
+    def __init__(self, known: Knowledge, uses: Callable[[int, int], Iterable[Use]]) -> None:
+        self._prog = known.prog
+        self._contexts = known.contexts
+        self._code = known.code
+        self._guesser = known.guesser
+        self._objects = known.objects
+        self._uses = uses
+        self._typed: dict[tuple[int, str], Thing] = {}
+        self._fields: dict[tuple[int, int, int], tuple[Type, FieldPath]] = {}
+
+    def _thing(self, address: int) -> Thing:
+        return self._told(self._objects.at(address))
+
+    def _told(self, thing: Thing) -> Thing:
+        """``thing`` with its type, if that can be told."""
+        if thing.kind != "slab" or thing.cache is None:
+            return thing
+        key = (thing.address, thing.state)
+        if key not in self._typed:
+            self._typed[key] = self._with_type(thing)
+        return self._typed[key]
+
+    def _with_type(self, thing: Thing) -> Thing:
+        assert thing.cache is not None
+        type_ = by_cache(self._prog, thing.cache, thing.size)
+        if type_ is not None:
+            return self._objects.typed(thing, type_, 0)
+        evidence = [
+            Evidence(use.address - thing.address, use.size, use.code, use.caller)
+            for use in self._uses(thing.address, thing.address + thing.size)
+        ]
+        kmalloc = kmalloc_size(thing.cache) is not None
+        guess = self._guesser.guess(thing.size, evidence, kmalloc=kmalloc)
+        if guess is None:
+            return replace(thing, detail="type unknown: the code does not give it away")
+        return self._objects.typed(thing, guess.type, guess.shift, array=guess.array)
+
+    def _field(self, type_: Type, offset: int, size: int) -> FieldPath:
+        """As `field_at`, which is asked again for each place in the code."""
+        key = (id(type_), offset, size)
+        if key not in self._fields:
+            # With the type, so that no other one gets its identity.
+            self._fields[key] = type_, field_at(self._prog, type_, offset, size)
+        return self._fields[key][1]
+
+    def _place(self, line: int, use: Use) -> _Place:
+        address = max(use.address, line)
+        thing = self._thing(address)
+        offset, size = address - line, min(use.size, LINE_SIZE)
+        if thing.type is None:
+            path = "" if thing.kind == "global" else f"+{address - thing.address:#x}"
+            return _Place(thing, path, offset, size)
+        inside = use.address - thing.address - thing.shift
+        if inside < 0:
+            return _Place(thing, f"+{address - thing.address:#x}", offset, size)
+        base, prefix = thing.address + thing.shift, ""
+        if thing.array:
+            index, inside = divmod(inside, size_of(thing.type))
+            base, prefix = base + index * size_of(thing.type), f"[{index}]."
+        found = self._field(thing.type, inside, use.size)
+        start, text = base + found.offset, prefix + found.path
+        if start < line or found.size > LINE_SIZE:
+            return _Place(thing, text, offset, size)
+        return _Place(thing, text, start - line, found.size)
+
+    def object_of(self, address: int) -> LineObject:
+        """The object at an address alone: no fields, and not whether it is freed."""
+        thing = self._told(self._objects.roughly(address))
+        return thing.line_object(address & -LINE_SIZE)
+
+    def at(self, address: int) -> tuple[str, str]:
+        """Name of the object at an address, and of the field there, if that can be told."""
+        line = address & -LINE_SIZE
+        use = Use(
+            address=address, size=1, code=0, caller=0, context=0, atomic=True, reads=0, writes=0
+        )
+        place = self._place(line, use)
+        return place.thing.line_object(line).name, place.path
+
+    def line(self, line: int, operations: int) -> Named:
+        """Names of the line at address ``line``; rates per ``operations``."""
+        uses = [use for use in self._uses(line, line + LINE_SIZE) if use.total]
+        if not uses:
+            return Named(self._objects.at(line).line_object(line))
+        places = {use: self._place(line, use) for use in uses}
+        weight: dict[Thing, tuple[int, int]] = defaultdict(lambda: (0, 0))
+        for use, place in places.items():
+            writes, total = weight[place.thing]
+            weight[place.thing] = (writes + use.writes, total + use.total)
+        main = max(weight, key=lambda thing: (weight[thing], -thing.address))
+
+        def path(place: _Place) -> str:
+            if place.thing == main:
+                return place.path or place.thing.name
+            inner = f".{place.path}" if place.path and place.path[0] not in "[+" else place.path
+            return f"{place.thing.name}{inner}"
+
+        fields: dict[tuple[int, str, int], _Count] = defaultdict(_Count)
+        sites: dict[tuple[int, int, int, str], _Count] = defaultdict(_Count)
+        for use, place in places.items():
+            fields[place.offset, path(place), place.size].add(use)
+            sites[use.code, use.caller, use.context, path(place)].add(use)
+        total = sum(count.total for count in fields.values()) or 1
+        named = Named(main.line_object(line))
+        for (offset, text, size), count in sorted(fields.items()):
+            named.fields.append(
+                FieldUse(
+                    path=text,
+                    offset=offset,
+                    size=size,
+                    reads=count.reads / operations,
+                    writes=count.writes / operations,
+                    atomics=count.atomics / operations,
+                    share=count.total / total,
+                )
+            )
+        ordered = sorted(sites.items(), key=lambda item: (-item[1].total, item[0]))
+        named.code = [self._site(*key, count, operations) for key, count in ordered]
+        return named
+
+    def _site(
+        self, code: int, caller: int, context: int, path: str, count: _Count, operations: int
+    ) -> Site:
+        where = self._code.name(code)
+        called = self._code.name(caller) if caller else None
+        return Site(
+            function=where.function,
+            offset=where.offset,
+            module=where.module,
+            source=where.source,
+            inlined=list(where.inlined),
+            caller=None if called is None else f"{called.function}+{called.offset:#x}",
+            caller_source=None if called is None else called.source,
+            context=self._contexts.name(context),
+            field=path,
+            reads=count.reads / operations,
+            writes=count.writes / operations,
+            atomics=count.atomics / operations,
+        )

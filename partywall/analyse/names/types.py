@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What type a slab object has, judged by the code that touches it.
+
+Caches are often named after their one type. The kmalloc caches are not: there,
+every access votes for the structures that variables in its scope point to, if
+the pointer that the instruction used and the field it touched fit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from drgn import Program, Type, TypeKind
+
+from partywall.analyse.names.code import CodeNamer
+from partywall.analyse.names.fields import fits, size_of
+from partywall.analyse.names.unreadable import UNREADABLE
+
+# Caches whose name is not that of their type, as the kernel's sources have it.
+_CACHES = {
+    "anon_inode_inode_cache": "inode",
+    "bdev_cache": "bdev_inode",
+    "cred": "cred",
+    "cred_jar": "cred",
+    "ext4_inode_cache": "ext4_inode_info",
+    "ext4_groupinfo_4k": "ext4_group_info",
+    "files_cache": "files_struct",
+    "filp": "file",
+    "fs_cache": "fs_struct",
+    "inode_cache": "inode",
+    "kernfs_iattrs_cache": "kernfs_iattrs",
+    "kernfs_node_cache": "kernfs_node",
+    "mnt_cache": "mount",
+    "mqueue_inode_cache": "mqueue_inode_info",
+    "net_namespace": "net",
+    "ovl_inode": "ovl_inode",
+    "proc_inode_cache": "proc_inode",
+    "radix_tree_node": "xa_node",
+    "shmem_inode_cache": "shmem_inode_info",
+    "sighand_cache": "sighand_struct",
+    "signal_cache": "signal_struct",
+    "skbuff_head_cache": "sk_buff",
+    "sock_inode_cache": "socket_alloc",
+    "task_struct": "task_struct",
+    "uid_cache": "user_struct",
+    "vm_area": "vm_area_struct",
+}
+
+# These come from caches of their own, so nothing in a kmalloc cache is one.
+_OWN_CACHE = frozenset(_CACHES.values())
+
+# Structures that are always a part of another, which is what was allocated.
+_INSIDE = {"aa_label": ("aa_profile",), "kernfs_elem_dir": ("kernfs_node",)}
+
+# Structures that others are made of: an object is hardly ever one of these alone.
+_PARTS = frozenset(
+    "callback_head hlist_bl_head hlist_bl_node hlist_head hlist_node kref list_head list_lru_node "
+    "llist_head llist_node lockref mutex optimistic_spin_queue page_counter path "
+    "percpu_counter percpu_ref qspinlock "
+    "raw_spinlock rb_node rb_root rcu_head refcount_struct rw_semaphore seqcount spinlock "
+    "swait_queue_head timer_list wait_queue_entry wait_queue_head work_struct xarray".split()
+)
+
+_KMALLOC = re.compile(r"(?:dma-)?kmalloc-.*?(\d+)(k?)$")
+_SIZES = (8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One instruction's accesses to an object: offset in it, bytes, code, caller."""
+
+    offset: int
+    size: int
+    code: int
+    caller: int
+
+
+@dataclass(frozen=True)
+class Guess:
+    """``type`` starts ``shift`` bytes into the object; ``array``: and repeats from there."""
+
+    type: Type
+    shift: int
+    array: bool = False
+
+
+def kmalloc_size(cache: str) -> int | None:
+    """Object size of a kmalloc cache, None if ``cache`` is not one."""
+    found = _KMALLOC.match(cache)
+    return int(found[1]) * (1024 if found[2] else 1) if found else None
+
+
+def _plausible(type_: Type, object_size: int) -> bool:
+    """Whether a structure of this size would have come from this kmalloc cache."""
+    smaller = max((size for size in _SIZES if size < object_size), default=0)
+    size = size_of(type_)
+    members = type_.members or ()
+    flexible = len(members) > 0 and size_of(members[-1].type) == 0  # type: ignore[misc]
+    return size <= object_size and (size > smaller or flexible)
+
+
+def by_cache(prog: Program, cache: str, object_size: int) -> Type | None:
+    """The type that a cache is named after, if a structure of that size exists."""
+    if kmalloc_size(cache) is not None:
+        return None
+    stem = re.sub(r"(_cache|_jar|_cachep|_slab)$", "", cache)
+    for tag in (_CACHES.get(cache), cache, stem, f"{stem}_struct", f"{stem}_info"):
+        if tag is None or not tag.isidentifier():
+            continue
+        try:
+            type_ = prog.type(f"struct {tag}")
+        except UNREADABLE:
+            continue
+        if type_.is_complete() and size_of(type_) <= object_size < size_of(type_) + 64:
+            return type_
+        # Objects that grow with the machine; a task's FPU state may even be smaller.
+        if tag == _CACHES.get(cache) and type_.is_complete():
+            return type_
+    return None
+
+
+class TypeGuesser:
+    """Guesses types of objects; what it learns of code serves for all objects."""
+
+    def __init__(self, prog: Program, code: CodeNamer) -> None:
+        self._prog, self._code = prog, code
+        self._types: dict[str, Type] = {}
+        self._votes = lru_cache(maxsize=None)(self._count_votes)
+
+    def guess(
+        self, object_size: int, evidence: Iterable[Evidence], *, kmalloc: bool
+    ) -> Guess | None:
+        """The type most instructions agree on, None if there is no good one.
+
+        ``kmalloc``: the object is from a cache of all sorts, not of one type.
+        """
+        votes: Counter[tuple[str, int]] = Counter()
+        evidence = set(evidence)
+        for seen in evidence:
+            for choice, weight in self._votes(object_size, seen).items():
+                if not (kmalloc and choice[0] in _OWN_CACHE):
+                    votes[choice] += weight
+        if not votes:
+            return None
+        # Of equals the largest: an inner structure is seen wherever its outer one is.
+        (tag, shift), weight = max(
+            votes.items(), key=lambda vote: (vote[1], size_of(self._types[vote[0][0]]), vote[0])
+        )
+        if weight < 2:
+            return None
+        for outer in _INSIDE.get(tag, ()):
+            guess = _outer(self._prog, outer, tag, shift)
+            if guess is not None:
+                return guess
+        starts = {start for voted, start in votes if voted == tag}
+        return _consistent(self._types[tag], shift, starts, object_size, evidence)
+
+    def _count_votes(self, object_size: int, seen: Evidence) -> dict[tuple[str, int], int]:
+        prog, code = self._prog, self._code
+        votes: Counter[tuple[str, int]] = Counter()
+        displacement = code.displacement(seen.code)
+        if displacement is not None:
+            start = seen.offset - displacement
+            for type_ in code.pointees(seen.code):
+                if type_.tag is None or type_.tag in _PARTS:
+                    continue
+                inside = 0 <= start <= object_size - size_of(type_)
+                if inside and fits(prog, type_, displacement, seen.size):
+                    self._types[type_.tag] = type_
+                    whole = start == 0 and _plausible(type_, object_size)
+                    votes[type_.tag, start] += 4 if whole else 2
+        for type_ in code.pointees(seen.caller) if seen.caller else ():
+            if type_.tag is None or type_.tag in _PARTS:
+                continue
+            if _plausible(type_, object_size) and fits(prog, type_, seen.offset, seen.size):
+                self._types[type_.tag] = type_
+                votes[type_.tag, 0] += 1
+        return votes
+
+
+_ELEMENTS = 3
+
+
+def _consistent(
+    type_: Type, shift: int, starts: set[int], object_size: int, evidence: Iterable[Evidence]
+) -> Guess | None:
+    """The guess, unless most of the object would have to be something else.
+
+    ``starts``: where in the object the type was seen to start. If that is at
+    several places, whole elements apart, the object is an array of it.
+    """
+    size = size_of(type_)
+    if len(starts) >= _ELEMENTS and all((start - shift) % size == 0 for start in starts):
+        return Guess(type_, shift % size, array=True)
+    if _plausible(type_, object_size):
+        return Guess(type_, shift)
+    inside = all(shift <= seen.offset < shift + size for seen in evidence)
+    return Guess(type_, shift) if inside else None
+
+
+def _outer(prog: Program, outer: str, inner: str, shift: int) -> Guess | None:
+    try:
+        type_ = prog.type(f"struct {outer}")
+    except UNREADABLE:
+        return None
+    for member in type_.members or ():
+        kind = member.type
+        if kind.kind == TypeKind.STRUCT and kind.tag == inner:
+            start = shift - member.bit_offset // 8
+            if start >= 0:
+                return Guess(type_, start)
+    return None

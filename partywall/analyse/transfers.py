@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""From visits to transfers.
+
+Which CPU's visit follows which is an accident of the emulator, which runs one
+CPU for a long time before the next. So transfers are not counted but estimated
+from how often each CPU visits a line, as if visits were spread evenly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partywall.record.recording import Recording
+
+Array = npt.NDArray[Any]
+
+# The fixmap: registers of devices (each CPU has a local APIC of its own there)
+# and passing mappings of pages that have a line elsewhere.
+_NO_MEMORY = np.uint64(0xFFFF_FFFF_FF00_0000 >> 6)
+
+
+def transfers(reads: Array, writes: Array, others: Array) -> Array:
+    """Transfers of each line, summed over parties; shape (lines,).
+
+    ``reads`` and ``writes``: visits that only read, and that write; shape
+    (lines, parties), counts or rates. ``others``: which parties take a line
+    away from which; bool, shape (parties, parties), symmetric. A writing visit
+    costs a transfer if another party visited since, a reading one if another
+    party wrote since; neither can happen more often than the others do it:
+
+        transfers of party i = min(w_i, visits of others) + min(r_i, writes of others)
+    """
+    by = others.astype(reads.dtype)
+    moved = np.minimum(writes, (reads + writes) @ by) + np.minimum(reads, writes @ by)
+    return np.asarray(moved.sum(axis=1))
+
+
+@dataclass(frozen=True)
+class Parties:
+    """Who takes lines from whom. Shape (parties,) each.
+
+    A kernel thread in charged work is a party on every CPU it runs on, and in
+    no container (-1). Work on one CPU does not take a line from other work on
+    it, nor does a thread take one from itself when it moves to another CPU.
+    """
+
+    cpu: Array
+    thread: Array
+    container: Array
+
+    @classmethod
+    def of(cls, recording: Recording, cpus_per_container: int) -> Parties:
+        """The parties of a recording, CPUs being dealt to containers in order."""
+        cpu = np.array([party.cpu for party in recording.parties], dtype=np.int64)
+        thread = np.array([party.thread for party in recording.parties], dtype=np.uint64)
+        return cls(cpu, thread, np.where(thread == 0, cpu // cpus_per_container, -1))
+
+    def others(self) -> tuple[Array, Array]:
+        """For `transfers`: others in other containers, others in the same one."""
+        apart = self.cpu[:, None] != self.cpu[None, :]
+        apart &= (self.thread[:, None] != self.thread[None, :]) | (self.thread[:, None] == 0)
+        same = self.container[:, None] == self.container[None, :]
+        # A thread in no container is inside none, with whomever.
+        same &= self.container[:, None] >= 0
+        return apart & ~same, apart & same
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Every line that can move, with its transfers per operation.
+
+    ``number`` is address >> 6; arrays have shape (lines,), those of visits
+    (lines, parties). Foreground is the workload's own work. The background
+    columns hold what is left when interrupts, softirqs and kernel threads are
+    counted in as well.
+    """
+
+    number: Array
+    between: Array
+    within: Array
+    background_between: Array
+    background_within: Array
+    reads: Array
+    writes: Array
+    operations: int
+
+
+def _visits(recording: Recording, numbers: Array, foreground: bool) -> tuple[Array, Array]:
+    shape = (len(numbers), len(recording.parties))
+    reads, writes = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    for column, party in enumerate(recording.parties):
+        chosen = party.lines[(party.lines["key"] & 1).astype(bool) == foreground]
+        chosen = chosen[(chosen["key"] >> np.uint64(1)) < _NO_MEMORY]
+        rows = np.searchsorted(numbers, chosen["key"] >> np.uint64(1))
+        reads[rows, column] = chosen["reads"]
+        writes[rows, column] = chosen["writes"]
+    return reads, writes
+
+
+def analyse(recording: Recording, parties: Parties, operations: int) -> Lines:
+    """Transfers of every line that can move, per operation."""
+    keys = [party.lines["key"] >> np.uint64(1) for party in recording.parties]
+    numbers = np.unique(np.concatenate(keys)) if keys else np.zeros(0, np.uint64)
+    numbers = numbers[numbers < _NO_MEMORY]
+    reads, writes = _visits(recording, numbers, foreground=True)
+    other_reads, other_writes = _visits(recording, numbers, foreground=False)
+    between, within = (transfers(reads, writes, others) for others in parties.others())
+    all_between, all_within = (
+        transfers(reads + other_reads, writes + other_writes, others) for others in parties.others()
+    )
+    return Lines(
+        number=numbers,
+        between=between / operations,
+        within=within / operations,
+        background_between=np.maximum(all_between - between, 0) / operations,
+        background_within=np.maximum(all_within - within, 0) / operations,
+        reads=reads,
+        writes=writes,
+        operations=operations,
+    )

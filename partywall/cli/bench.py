@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command that measures by the clock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from partywall import workloads
+from partywall.cli.options import (
+    FILE,
+    Output,
+    commands,
+    profile_option,
+    progress_on_terminal,
+    timeout_option,
+)
+from partywall.cli.predict import parse_counts
+from partywall.clock import bench
+from partywall.clock.cpus import Placement
+from partywall.core.errors import UsageProblem
+from partywall.kernels import Request, resolve
+from partywall.model import profiles
+from partywall.model.queues import Prediction, predict
+from partywall.report import bench as view
+from partywall.results import document, store
+from partywall.workloads import Workload
+
+
+def _expected(
+    file: Path | None, profile_name: str, workload: Workload, counts: list[int], cpus: int
+) -> Prediction | None:
+    """What the model says of the same workload in a saved result."""
+    if file is None:
+        return None
+    profile = profiles.load(profile_name)
+    for one in store.load(file).workloads:
+        same = (one.title, one.topology.cpus, one.scope) == (workload.title, cpus, "between")
+        if same:
+            return predict(one, profile, counts)
+    raise UsageProblem(
+        f"{file} has no {workload.title} in several containers of {cpus} CPUs",
+        "measure it with partywall check first",
+    )
+
+
+@commands.command("bench")
+@click.option("--workload", "-w", "name", default="signal", show_default=True, metavar="NAME")
+@click.option(
+    "--containers", "-n", "counts", default="1,2", show_default=True, help="Numbers of containers."
+)
+@click.option("--cpus", "-c", default=1, show_default=True, help="CPUs of each container.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0.1, max=3600),
+    default=2.0,
+    show_default=True,
+    help="Length of a run.",
+)
+@click.option("--runs", type=click.IntRange(1, 1000), default=5, show_default=True)
+@click.option(
+    "--placement",
+    type=click.Choice(["spread", "packed"]),
+    default="spread",
+    show_default=True,
+    help="Over all sockets in turn, or one after the other; whole cores first.",
+)
+@click.option(
+    "--kernel",
+    "kernels",
+    multiple=True,
+    metavar="KERNEL",
+    help="In a guest on this kernel; given again, side by side. The running one if not given.",
+)
+@click.option(
+    "--accel",
+    type=click.Choice(["kvm", "threads"]),
+    help="What a guest runs on; KVM where it works if not given, else emulated threads.",
+)
+@click.option("--beside", type=FILE, help="A saved result: the model's figures beside.")
+@profile_option
+@click.option("--json", "as_json", is_flag=True, help="Print the benchmark as JSON.")
+@timeout_option
+def bench_command(
+    name: str,
+    counts: str,
+    cpus: int,
+    seconds: float,
+    runs: int,
+    placement: Placement,
+    kernels: tuple[str, ...],
+    accel: bench.Accel | None,
+    beside: Path | None,
+    profile_name: str,
+    as_json: bool,
+    timeout: float,
+) -> int:
+    """Measure containers by the clock, on as many CPUs as this machine has.
+
+    Real containers do the workload on the running kernel, 1, 2, … at a time, each
+    on CPUs of its own. With --kernel they do it in guests.
+    """
+    (workload, *others) = workloads.select([name])
+    if others:
+        raise UsageProblem(f"'{name}' is several workloads", "name one: partywall workloads")
+    if accel is not None and not kernels:
+        raise UsageProblem("--accel belongs to guests", "name a kernel with --kernel")
+    chosen = parse_counts(counts)
+    expected = _expected(beside, profile_name, workload, chosen, cpus)
+    wanted = bench.Wanted(
+        workload=workload,
+        counts=chosen,
+        cpus=cpus,
+        seconds=seconds,
+        runs=runs,
+        placement=placement,
+        accel=accel,
+        timeout=timeout,
+    )
+    bench.check(wanted, guests=bool(kernels))
+    with progress_on_terminal() as progress:
+        found = bench.bench(
+            replace(wanted, kernels=[resolve(Request(kernel), progress) for kernel in kernels]),
+            progress,
+        )
+    if as_json:
+        click.echo(document.dump(found), nl=False)
+    else:
+        view.render(found, expected, Output())
+    return 0

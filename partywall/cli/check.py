@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command that finds the walls of a kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from partywall import workloads
+from partywall.analyse.verdict import THRESHOLD
+from partywall.cli.options import (
+    OVER_LIMIT,
+    RATE,
+    commands,
+    html_options,
+    jobs_option,
+    kernel_options,
+    one_view,
+    progress_on_terminal,
+    results_option,
+    say,
+    shape_of,
+    timeout_option,
+    view_options,
+    workload_options,
+    write_html,
+)
+from partywall.cli.report import show
+from partywall.core.errors import PartywallError, UsageProblem
+from partywall.kernels import Request, resolve
+from partywall.measure import run
+from partywall.model import profiles
+from partywall.results import store
+from partywall.workloads import Workload
+
+
+@commands.command()
+@kernel_options
+@workload_options
+@click.option("--unconfined", is_flag=True, help="No seccomp, AppArmor or masked paths.")
+@click.option(
+    "--append",
+    "parameters",
+    default="",
+    metavar="TEXT",
+    help="Parameters for the kernel, such as sysctl.fs.neg-dentry-pc=1.",
+)
+@click.option(
+    "--threshold",
+    type=RATE,
+    default=THRESHOLD,
+    show_default=True,
+    help="Transfers per operation above which a line is a wall.",
+)
+@click.option(
+    "--fail-above",
+    type=RATE,
+    metavar="X",
+    help="Exit with 1 if a wall has more transfers per operation.",
+)
+@view_options
+@html_options
+@results_option
+@timeout_option
+@jobs_option
+@click.option(
+    "--markers/--no-markers",
+    "marked",
+    default=None,
+    help="Whether COMMAND marks its window itself; looked up in it if not given.",
+)
+@click.option(
+    "--ops",
+    type=click.IntRange(min=1),
+    help="Operations that COMMAND does in its window (or in all).",
+)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def check(
+    kernel_name: str,
+    vmlinux: Path | None,
+    modules: Path | None,
+    tree: Path | None,
+    names: tuple[str, ...],
+    containers: int | None,
+    cpus: int | None,
+    unconfined: bool,
+    parameters: str,
+    threshold: float,
+    fail_above: float | None,
+    as_json: bool,
+    as_ktap: bool,
+    everything: bool,
+    html_file: Path | None,
+    profile_name: str,
+    folder: Path,
+    timeout: float,
+    jobs: int | None,
+    marked: bool | None,
+    ops: int | None,
+    command: tuple[str, ...],
+) -> int:
+    """Find the walls of a kernel.
+
+    Runs each workload in containers of an emulated machine and shows the
+    cache lines that they share, by name. With COMMAND (behind --) it runs
+    your own static program in the containers instead.
+    """
+    one_view(as_json, as_ktap)
+    profile = profiles.load(profile_name)
+    chosen = _chosen(names, command, marked, ops)
+    shape = shape_of(containers, cpus)
+    with progress_on_terminal() as progress:
+        kernel = resolve(Request(kernel_name, vmlinux, modules, tree), progress)
+        wanted = run.Wanted(
+            kernel=kernel,
+            workloads=chosen,
+            topology=shape,
+            confined=not unconfined,
+            threshold=threshold,
+            timeout=timeout,
+            parameters=parameters,
+            **({} if jobs is None else {"jobs": jobs}),
+        )
+        outcome = run.check(wanted, progress)
+    status = 0
+    if outcome.result is not None:
+        # What was measured is shown even if it can't be kept.
+        saved: Path | None = None
+        unsaved: PartywallError | None = None
+        try:
+            saved = store.save(outcome.result, folder)
+        except PartywallError as failure:
+            unsaved = failure
+        limit = threshold if fail_above is None else fail_above
+        show(outcome.result, as_json, as_ktap, limit, everything)
+        if saved and not (as_json or as_ktap):
+            click.echo(f"\nSaved as {saved}; partywall report shows it again.")
+        if html_file is not None:
+            try:
+                write_html(html_file, outcome.result, None, profile)
+            except PartywallError as failure:
+                unsaved = failure
+        if fail_above is not None and outcome.result.worst > fail_above:
+            status = OVER_LIMIT
+        if unsaved is not None:
+            say(unsaved)
+            status = unsaved.exit_code
+    for title, error in outcome.failures.items():
+        say(type(error)(f"{title}: {error.message}", error.hint))
+        status = error.exit_code
+    return status
+
+
+def _chosen(
+    names: tuple[str, ...], command: tuple[str, ...], marked: bool | None, ops: int | None
+) -> list[Workload]:
+    if not command:
+        if marked is not None or ops is not None:
+            raise UsageProblem(
+                "--markers and --ops belong to a program of yours", "name it behind --"
+            )
+        return workloads.select(names)
+    if names:
+        raise UsageProblem("--workload and COMMAND exclude each other", "leave one out")
+    return [workloads.from_command(list(command), marked=marked, window=ops or 1)]

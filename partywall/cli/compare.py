@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command that lays two kernels side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from partywall import workloads
+from partywall.cli.options import (
+    OVER_LIMIT,
+    RATE,
+    Output,
+    commands,
+    html_options,
+    jobs_option,
+    progress_on_terminal,
+    results_option,
+    shape_of,
+    timeout_option,
+    workload_options,
+    write_html,
+)
+from partywall.kernels import Kernel, Request, resolve
+from partywall.measure import run
+from partywall.model import profiles
+from partywall.report import compare as view
+from partywall.results import compare, document, store
+from partywall.results.result import Result
+
+
+def _ready(what: str) -> Result | Kernel:
+    """The saved result that ``what`` is, or the kernel that it names."""
+    if what.endswith(".json"):
+        return store.load(Path(what))
+    with progress_on_terminal() as progress:
+        return resolve(Request(what), progress)
+
+
+def _measured(wanted: run.Wanted, what: str, folder: Path) -> Result:
+    """The result of all that is wanted, saved; the error of the first that failed."""
+    with progress_on_terminal() as progress:
+        outcome = run.check(wanted, progress)
+    for title, error in outcome.failures.items():
+        raise type(error)(f"{what}: {title}: {error.message}", error.hint)
+    assert outcome.result is not None
+    store.save(outcome.result, folder)
+    return outcome.result
+
+
+@commands.command("compare")
+@click.argument("before")
+@click.argument("after")
+@workload_options
+@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
+@click.option("--all", "everything", is_flag=True, help="Show every wall.")
+@click.option(
+    "--fail-above",
+    type=RATE,
+    metavar="X",
+    help="Exit with 1 if an object has more transfers per operation after.",
+)
+@html_options
+@results_option
+@timeout_option
+@jobs_option
+def compare_command(
+    before: str,
+    after: str,
+    names: tuple[str, ...],
+    containers: int | None,
+    cpus: int | None,
+    as_json: bool,
+    everything: bool,
+    fail_above: float | None,
+    html_file: Path | None,
+    profile_name: str,
+    folder: Path,
+    timeout: float,
+    jobs: int | None,
+) -> int:
+    """Measure two kernels with the same workloads and show what changed.
+
+    BEFORE and AFTER are kernels, as --kernel of check names them, or saved
+    results (*.json): partywall compare stock partywall.
+    """
+    profile = profiles.load(profile_name)
+    chosen = workloads.select(names)
+    shape = shape_of(containers, cpus)
+    more: dict[str, Any] = {"timeout": timeout} | ({} if jobs is None else {"jobs": jobs})
+    # Both are made ready first: nothing is measured if one can't be.
+    found: list[Result] = []
+    for what, ready in [(what, _ready(what)) for what in (before, after)]:
+        if isinstance(ready, Result):
+            found.append(ready)
+            continue
+        wanted = run.Wanted(kernel=ready, workloads=chosen, topology=shape, **more)
+        found.append(_measured(wanted, what, folder))
+    compared = compare.compare(*found)
+    if as_json:
+        click.echo(document.dump(compared), nl=False)
+    else:
+        view.render(compared, Output(), verbose=everything)
+    if html_file is not None:
+        old, new = found
+        write_html(html_file, old, new, profile)
+    return OVER_LIMIT if fail_above is not None and compared.worst > fail_above else 0

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command that tells a kernel's CI what a change made worse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from partywall.cli.options import FILE, OVER_LIMIT, RATE, Output, commands
+from partywall.report import diff as view
+from partywall.results import document, store
+from partywall.results.diff import Tolerance, diff
+
+_USUAL = Tolerance()
+
+
+@commands.command("diff")
+@click.argument("before", type=FILE)
+@click.argument("after", type=FILE)
+@click.option(
+    "--least",
+    type=RATE,
+    default=_USUAL.least,
+    show_default=True,
+    help="Transfers or calls per operation that are still chance.",
+)
+@click.option(
+    "--share",
+    type=RATE,
+    default=_USUAL.share,
+    show_default=True,
+    help="Share of what was there before that is still chance.",
+)
+@click.option(
+    "--instructions",
+    type=RATE,
+    default=_USUAL.instructions,
+    show_default=True,
+    help="Share of an operation's instructions that is still chance.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def diff_command(
+    before: Path, after: Path, least: float, share: float, instructions: float, as_json: bool
+) -> int:
+    """Say what appeared, went, grew or shrank between two saved results.
+
+    Exits with 1 if anything is worse: a wall that appeared or grew, more
+    instructions or calls per operation, more of it under a shared lock.
+    """
+    tolerance = Tolerance(least=least, share=share, instructions=instructions)
+    found = diff(store.load(before), store.load(after), tolerance)
+    if as_json:
+        click.echo(document.dump(found), nl=False)
+    else:
+        view.render(found, Output())
+    return OVER_LIMIT if found.regressions else 0

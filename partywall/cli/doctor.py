@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command that says what this machine lacks."""
+
+from __future__ import annotations
+
+import json
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from partywall.cli.options import Output, commands
+from partywall.core.errors import EnvironmentProblem
+from partywall.measure import doctor
+
+
+@commands.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def doctor_command(as_json: bool) -> int:
+    """Say what this machine lacks, and the command that mends it."""
+    found = doctor.look()
+    if as_json:
+        facts = [{"what": f.what, "state": f.state, "mend": f.mend} for f in found]
+        click.echo(json.dumps(facts, indent=1))
+    else:
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(no_wrap=True)
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        for one in found:
+            state = Text("ok", "green") if one.mend is None else Text("BAD", "bold red")
+            words = one.state if one.mend is None else f"{one.state}; mend it: {one.mend}"
+            table.add_row(state, one.what, Text(words))
+        Output().print(table, highlight=False)
+    return EnvironmentProblem.exit_code if any(one.mend for one in found) else 0

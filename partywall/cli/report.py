@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command that shows a saved result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from partywall.analyse.verdict import THRESHOLD
+from partywall.cli.options import (
+    FILE,
+    FOLDER,
+    OVER_LIMIT,
+    RATE,
+    Output,
+    commands,
+    html_options,
+    one_view,
+    view_options,
+    write_html,
+)
+from partywall.model import profiles
+from partywall.report import ktap, terminal
+from partywall.results import document, store
+from partywall.results.result import Result
+
+
+def show(result: Result, as_json: bool, as_ktap: bool, limit: float, everything: bool) -> None:
+    """Print a result in the view asked for. ``limit``: transfers per operation, for KTAP."""
+    if as_json:
+        click.echo(document.dump(result), nl=False)
+    elif as_ktap:
+        click.echo(ktap.render(result, limit), nl=False)
+    else:
+        terminal.render(result, Output(), verbose=everything)
+
+
+@commands.command()
+@click.argument("file", type=FILE, required=False)
+@view_options
+@html_options
+@click.option("--fail-above", type=RATE, metavar="X", help="As for check.")
+@click.option("--results", "folder", type=FOLDER, default=store.FOLDER, show_default=True)
+def report(
+    file: Path | None,
+    as_json: bool,
+    as_ktap: bool,
+    everything: bool,
+    html_file: Path | None,
+    profile_name: str,
+    fail_above: float | None,
+    folder: Path,
+) -> int:
+    """Show a saved result, the newest one unless FILE is named."""
+    one_view(as_json, as_ktap)
+    profile = profiles.load(profile_name)
+    result = store.load(file or store.newest(folder))
+    show(result, as_json, as_ktap, THRESHOLD if fail_above is None else fail_above, everything)
+    if html_file is not None:
+        write_html(html_file, result, None, profile)
+    return OVER_LIMIT if fail_above is not None and result.worst > fail_above else 0

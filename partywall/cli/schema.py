@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command that prints the schemas of documents."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from partywall.cli.options import commands
+from partywall.clock.bench import Bench
+from partywall.model.predict import Outlook
+from partywall.results import document
+from partywall.results.compare import Comparison
+from partywall.results.diff import Difference
+from partywall.results.document import Document
+from partywall.results.result import Result
+
+_DOCUMENTS: dict[str, type[Document]] = {
+    "result": Result,
+    "compare": Comparison,
+    "diff": Difference,
+    "predict": Outlook,
+    "bench": Bench,
+}
+
+
+@commands.command()
+@click.argument("kind", type=click.Choice(list(_DOCUMENTS)), default="result")
+def schema(kind: str) -> int:
+    """Print the JSON schema of what a command prints with --json."""
+    click.echo(json.dumps(document.schema(_DOCUMENTS[kind]), indent=1))
+    return 0

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Commands that write the kernel series, and prove it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from partywall.cli.options import FOLDER, commands, progress_on_terminal
+from partywall.core.errors import UsageProblem
+from partywall.guest import boots
+from partywall.kernels import series
+from partywall.kernels.series import configurations, prove
+
+
+@commands.group("series")
+def series_group() -> None:
+    """Work on the kernel series of series/linux-6.12."""
+
+
+@series_group.command("refresh")
+@click.argument("tree", type=FOLDER, metavar="DIR")
+def series_refresh(tree: Path) -> int:
+    """Write the commits of the tree in DIR back as the series."""
+    for name in series.refresh(tree):
+        click.echo(name)
+    return 0
+
+
+@series_group.command("prove")
+@click.option("--from", "first", type=int, help="Number of the first patch, 1 if not given.")
+@click.option(
+    "--compile-only", is_flag=True, help="Compile what the series changes, and boot nothing."
+)
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0),
+    help="With --compile-only: begin no patch after that. The next run goes on from there.",
+)
+@click.option(
+    "--configs",
+    is_flag=True,
+    help="Compile it as others configure kernels: NAME, all if none is given.",
+)
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+def series_prove(
+    first: int | None,
+    compile_only: bool,
+    minutes: float | None,
+    configs: bool,
+    names: tuple[str, ...],
+) -> int:
+    """Build and boot the kernel after each patch; run checkpatch and sparse on it.
+
+    A patch that changes a header takes as long as a whole build, and all of them take
+    hours. To compile only the C files that some patch changes takes less than one; and
+    what was proven so, and is as it was, is not done again, unless --from says so.
+
+    With --configs the whole series is compiled in each configuration of
+    partywall/kernels/config/prove, and may have no warning that stock has not.
+    """
+    if configs and (first is not None or compile_only or minutes is not None):
+        raise UsageProblem("--configs goes alone", "it takes names of configurations")
+    if names and not configs:
+        raise UsageProblem(f"what is {names[0]}?", "names of configurations go with --configs")
+    if configs:
+        with progress_on_terminal() as progress:
+            for line in configurations.prove_configured(progress, names):
+                click.echo(line)
+        return 0
+    if minutes is not None and not compile_only:
+        raise UsageProblem("--minutes goes with --compile-only", "or leave it out")
+    with progress_on_terminal() as progress:
+        if not compile_only:
+            for name in prove.prove(boots, progress, 1 if first is None else first):
+                click.echo(f"{name}: builds, boots, checkpatch and sparse have nothing new to say")
+            return 0
+        patches = series.read()
+        if first is not None:
+            proven = first - 1
+        elif proven := prove.compiled_before(patches, progress):
+            click.echo(f"{proven} of {len(patches)} patches were proven before")
+        # A number that no patch has is for the proof to refuse.
+        if first is not None or proven < len(patches):
+            seconds = None if minutes is None else minutes * 60
+            for name in prove.prove_compiled(progress, proven + 1, seconds):
+                click.echo(f"{name}: compiles, checkpatch has nothing to say")
+                proven += 1
+    if proven < len(patches):
+        click.echo(f"{len(patches) - proven} patches are not proven: no time was left")
+    return 0

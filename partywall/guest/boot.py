@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Boots one kernel in QEMU, runs one workload in N containers, holds the guest still.
+
+After the window the guest stays as it is, stopped inside the recorder, so that
+its memory can be read; leaving the context manager ends it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+from partywall import workloads
+from partywall.core.errors import EnvironmentProblem
+from partywall.core.progress import Progress
+from partywall.core.topology import Topology
+from partywall.guest import image, processor, qemu
+from partywall.guest.qemu import Qemu
+from partywall.kernels import Kernel
+
+Accel = Literal["icount", "threads", "kvm"]
+"""How a guest runs: all vCPUs in turn and counted, which alone can be recorded;
+emulated on as many host threads as vCPUs; or on the processor itself."""
+
+ICOUNT_SHIFT = 1
+MAX_CPUS = 240
+VISIT_DISTANCE = 8
+
+# What makes two runs the same: no random addresses, no clock of the host's.
+# slab_nomerge keeps types of objects apart, so that a cache has one name;
+# lpj spares each CPU a calibration against the timer (TCG's TSC runs at 1 GHz).
+COMMAND_LINE = (
+    "console=ttyS0 quiet panic=-1 nokaslr norandmaps slab_nomerge nowatchdog "
+    "tsc=reliable no_timer_check cpu_init_udelay=0 lpj=4000000"
+)
+
+
+def command_line(release: str, more: str = "") -> str:
+    """The kernel's command line, with ``more`` parameters at its end.
+
+    Kernels before 6.5 get their CPUs from init (see spin.c).
+    """
+    version = tuple(int(number) for number in re.findall(r"\d+", release)[:2])
+    line = COMMAND_LINE if version >= (6, 5) else f"{COMMAND_LINE} maxcpus=1"
+    return f"{line} {more}".rstrip()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to boot and how.
+
+    ``timeout`` in seconds, for boot and window each, and again by the guest's own
+    clock from the start of its containers on; ``silence`` in seconds of the emulator's time on a
+    processor, for which a guest may say nothing while it boots; ``memory`` in MiB, by the
+    number of vCPUs if None; ``second_line``: a second serial line, on which the
+    guest can say what the kernel's messages must not land in.
+    """
+
+    qemu: Qemu
+    kernel_image: Path
+    initramfs: tuple[bytes, ...]
+    topology: Topology
+    plugin: Path | None
+    hooks: str = ""
+    record: bool = True
+    timeout: float = 300.0
+    visit_distance: int = VISIT_DISTANCE
+    memory_limit: int = 6144
+    command_line: str = COMMAND_LINE
+    accel: Accel = "icount"
+    memory: int | None = None
+    second_line: bool = False
+    silence: float | None = None
+
+
+def expected_seconds(topology: Topology) -> float:
+    """Roughly how long a guest takes from start to the end of a short window."""
+    return 6.0 + 0.8 * topology.total
+
+
+def _processor_seconds(pid: int) -> float:
+    """How long all threads of a process have run; 0.0 if it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+_alive: set[Guest] = set()
+_lock = threading.Lock()
+_over = threading.Event()
+
+
+def close_all() -> None:
+    """Ends every guest, those of other threads too; none can start any more."""
+    _over.set()
+    with _lock:
+        guests = list(_alive)
+    for machine in guests:
+        machine.close()
+
+
+def clean_up() -> None:
+    """Removes what guests of programs that were killed have left behind."""
+    for left in Path(tempfile.gettempdir()).glob("partywall-guest-*-*"):
+        owner = left.name.split("-")[2]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _text(serial: Path) -> str:
+    try:
+        return serial.read_bytes().decode(errors="replace").replace("\r", "")
+    except FileNotFoundError:
+        return ""
+
+
+class Guest:
+    """A guest from its start to its end; use it as a context manager."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        try:
+            self.directory = Path(tempfile.mkdtemp(prefix=f"partywall-guest-{os.getpid()}-"))
+        except OSError as error:
+            raise EnvironmentProblem(
+                f"no folder for the guest's files: {error.strerror}",
+                "free space there, or set TMPDIR to another place",
+            ) from error
+        self.recording = self.directory / "recording"
+        self.times = self.directory / "recording.times"
+        self.qmp = self.directory / "qmp"
+        self._serial = self.directory / "console"
+        self._second = self.directory / "second"
+        self._complaints = ""
+        self._listener: threading.Thread | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Guest:
+        with _lock:
+            _alive.add(self)
+        try:
+            if _over.is_set():
+                raise EnvironmentProblem("stopped before the guest was started")
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the guest and removes its files. May be called twice."""
+        with _lock:
+            _alive.discard(self)
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    @property
+    def console(self) -> str:
+        """All that the guest has printed."""
+        return _text(self._serial)
+
+    @property
+    def second(self) -> str:
+        """All that came by the second line."""
+        return _text(self._second)
+
+    def said(self, word: str) -> str | None:
+        """The rest of the guest's first line ``PARTYWALL word …``, if it said that."""
+        found = re.search(rf"^PARTYWALL {word}(?: (.*))?$", self.console, re.MULTILINE)
+        return found[1] or "" if found else None
+
+    def command(self) -> list[str]:
+        """The QEMU command line."""
+        s = self.settings
+        cpus = s.topology.total
+        accel: dict[Accel, list[str]] = {
+            "icount": [
+                *("-accel", "tcg,thread=single", "-cpu", processor.MODEL),
+                *("-icount", f"shift={ICOUNT_SHIFT},sleep=off,align=off"),
+            ],
+            "threads": ["-accel", "tcg,thread=multi", "-cpu", "max"],
+            "kvm": ["-accel", "kvm", "-cpu", "host"],
+        }
+        words = [
+            *("setpriv", "--pdeathsig", "KILL", str(s.qemu.program)),
+            *accel[s.accel],
+            *("-smp", str(cpus), "-m", str(s.memory or 768 + 32 * cpus)),
+            *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
+            *("-seed", "1", "-rtc", "base=2026-01-01T00:00:00,clock=vm"),
+            *("-kernel", str(s.kernel_image), "-initrd", str(self.directory / "initramfs")),
+            *("-append", self._parameters()),
+            *("-serial", f"file:{self._serial}"),
+            *("-qmp", f"unix:{self.qmp},server=on,wait=off"),
+        ]
+        if s.second_line:
+            words += ["-serial", f"file:{self._second}"]
+        if s.plugin is not None:
+            hooks = self.directory / "hooks"
+            words += [
+                "-plugin",
+                f"{s.plugin},out={self.recording},windows={cpus},hooks={hooks},"
+                f"visit={s.visit_distance},memory={s.memory_limit},record={int(s.record)}",
+            ]
+        return words
+
+    def _parameters(self) -> str:
+        """The kernel's command line; by the last word init knows how long to wait."""
+        s = self.settings
+        if s.accel != "icount":
+            return s.command_line
+        # As long as any other, so that no address in the guest depends on it.
+        return f"{s.command_line} partywall.patience={min(int(s.timeout), 999999):06d}"
+
+    def _start(self) -> None:
+        try:
+            (self.directory / "hooks").write_text(self.settings.hooks)
+            with (self.directory / "initramfs").open("wb") as out:
+                for part in self.settings.initramfs:
+                    out.write(part)
+            self._process = subprocess.Popen(
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+            # Not through a file: the disk may be full, and that be the complaint.
+            self._listener = threading.Thread(target=self._listen, daemon=True)
+            self._listener.start()
+        except OSError as error:
+            raise EnvironmentProblem(
+                f"starting the guest in {self.directory}: {error.strerror}",
+                "free space there, or set TMPDIR to a larger place",
+            ) from error
+
+    def _listen(self) -> None:
+        assert self._process is not None
+        assert self._process.stderr is not None
+        with self._process.stderr as stderr:
+            while piece := os.read(stderr.fileno(), 4096):
+                self._complaints = (self._complaints + piece.decode(errors="replace"))[-65536:]
+
+    def wait(self) -> Path:
+        """Waits for the window's end; returns the recording.
+
+        Raises EnvironmentProblem that tells what the guest died of, or that
+        nothing came within ``timeout`` seconds.
+        """
+        self.wait_until(self.recording.exists)
+        return self.recording
+
+    def wait_for(self, word: str) -> None:
+        """Waits until the guest says ``PARTYWALL word``."""
+        self.wait_until(lambda: self.said(word) is not None)
+
+    def wait_for_end(self) -> bool:
+        """Waits until the guest ends by itself; False if it took more than ``timeout``."""
+        assert self._process is not None
+        try:
+            self._process.wait(self.settings.timeout)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Waits until a condition holds; EnvironmentProblem as for `wait`."""
+        assert self._process is not None
+        deadline = time.monotonic() + self.settings.timeout
+        boots = _Silence(self)
+        while not condition():
+            if _over.is_set():
+                raise EnvironmentProblem("stopped while the guest ran")
+            if self._process.poll() is not None:
+                if condition():
+                    return
+                raise self._failure()
+            if time.monotonic() > deadline:
+                last = next(iter(reversed(self.console.strip().splitlines())), "nothing")
+                raise EnvironmentProblem(
+                    f"the guest did not finish its windows in {self.settings.timeout:.0f} s; "
+                    f"its last line: {last[:160]}",
+                    "the workload may hang; allow more with --timeout",
+                )
+            boots.check()
+            time.sleep(0.02)
+
+    def _failure(self) -> EnvironmentProblem:
+        """What the ended guest died of, in one line."""
+        console = self.console
+        if self._listener is not None:
+            self._listener.join(timeout=5)
+        stderr = self._complaints.strip()
+        recorder = re.search(r"^partywall recorder: (.*)$", stderr, re.MULTILINE)
+        if recorder:
+            return EnvironmentProblem(f"the recorder gave up: {recorder[1]}")
+        panic = re.search(r"Kernel panic - not syncing: (.*)$", console, re.MULTILINE)
+        if panic:
+            return EnvironmentProblem(f"the guest's kernel panicked: {panic[1]}")
+        workload = re.search(r"^partywall: workload: (.*)$", console, re.MULTILINE)
+        if workload:
+            return EnvironmentProblem(f"the workload failed: {workload[1]}")
+        said = self.said("failed")
+        if said and said.startswith("asleep: "):
+            return EnvironmentProblem(
+                f"the guest sleeps: {said[8:]} (QEMU {self.settings.qemu.version})",
+                "the workload may hang, or QEMU not show its marks; allow more with --timeout",
+            )
+        if said:
+            before = [
+                line
+                for line in console.splitlines()
+                if line and not line.startswith(("PARTYWALL", "[", "note"))
+            ]
+            detail = f" ({before[-1][:160]})" if before else ""
+            return EnvironmentProblem(f"the guest failed: {said}{detail}")
+        if stderr:
+            return EnvironmentProblem(f"QEMU ended: {stderr.splitlines()[-1][:200]}")
+        last = next(iter(reversed(console.strip().splitlines())), "nothing")
+        return EnvironmentProblem(f"QEMU ended early; the guest's last line: {last[:160]}")
+
+
+class _Silence:
+    """Watches a guest that boots for signs of life.
+
+    What its kernel does is not seen, and how long that takes depends on what else
+    runs here; so the time is counted that QEMU itself was given.
+    """
+
+    def __init__(self, machine: Guest) -> None:
+        settings = machine.settings
+        self._machine = machine
+        self._limit = settings.silence or max(
+            120.0, 6 * expected_seconds(settings.topology), settings.timeout / 5
+        )
+        self._lines = -1
+        self._since = 0.0
+        self._next = 0.0
+        self._over = settings.accel != "icount"
+
+    def check(self) -> None:
+        """EnvironmentProblem if the guest has been silent for too long."""
+        if self._over or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + 1.0
+        console = self._machine.console
+        # From here on it is the workload that takes its time.
+        self._over = self._machine.said("ready") is not None
+        process = self._machine._process
+        assert process is not None
+        spent = _processor_seconds(process.pid)
+        if console.count("\n") != self._lines:
+            self._lines, self._since = console.count("\n"), spent
+        if not self._over and spent - self._since > self._limit:
+            last = next(iter(reversed(console.strip().splitlines())), "nothing")
+            raise EnvironmentProblem(
+                f"the guest does not get on: no sign of life in {self._limit:.0f} s of "
+                f"QEMU {self._machine.settings.qemu.version}; its last line: {last[:160]}",
+                "this QEMU may not run this kernel: try another with PARTYWALL_QEMU=PROGRAM, "
+                "or allow more with --timeout",
+            )
+
+
+def initramfs(base: bytes, job: bytes) -> tuple[tuple[bytes, ...], str]:
+    """Both archives as the guest gets them, and their hash."""
+    return (base, job), image.digest((base, job))
+
+
+def boots(kernel: Kernel, progress: Progress) -> None:
+    """Start containers on a kernel, and end them. EnvironmentProblem if that fails."""
+    shape = Topology(2, 1)
+    (workload,) = workloads.select(["signal"])
+    parts, _ = initramfs(
+        image.base(kernel, workload, progress), image.job(workload, shape, confined=True)
+    )
+    settings = Settings(
+        qemu=qemu.find(),
+        kernel_image=kernel.image,
+        initramfs=parts,
+        topology=shape,
+        plugin=None,
+        command_line=command_line(kernel.release),
+    )
+    with Guest(settings) as machine, progress.step("booting it", expected_seconds(shape)):
+        machine.wait_for("ready")

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The guest's initramfs: busybox, crun, workloads and the modules a kernel needs.
+
+Two archives are loaded one behind the other: the base, which is the same for
+every run on a kernel, and the job, which says what this run's containers are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from partywall.core import syscalls
+from partywall.core.errors import EnvironmentProblem
+from partywall.core.progress import Progress
+from partywall.core.topology import Topology
+from partywall.guest import oci
+from partywall.guest.cpio import Archive
+from partywall.kernels import Kernel, module_closure
+from partywall.workloads import Workload, build_workload, compile_static
+
+GUEST_FILES = Path(__file__).resolve().parent / "files"
+PROGRAM_DIR = "/usr/lib/partywall"
+LAUNCHER = "/usr/lib/partywall-launch"
+SHARED_DIR = "/usr/share/partywall"
+MODULES = ("ext4", "overlay")
+OPTIONAL_MODULES = ("brd",)
+
+
+def tool(name: str) -> Path:
+    """A program of the system, wherever root's or a user's path has it."""
+    path = shutil.which(name, path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+    if path is None:
+        raise EnvironmentProblem(f"{name} is not installed", "run make setup")
+    return Path(path)
+
+
+def with_libraries(program: Path, at: str) -> dict[str, bytes]:
+    """A dynamic program for ``at``, and the shared objects and the interpreter it loads."""
+    done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
+    libraries = sorted(set(re.findall(r"(/\S+) \(0x", done.stdout)))
+    return {at: program.read_bytes()} | {path: Path(path).read_bytes() for path in libraries}
+
+
+def _add_program(archive: Archive, program: Path, at: str) -> None:
+    for path, data in with_libraries(program, at).items():
+        archive.file(path.lstrip("/"), data, 0o755)
+
+
+def apparmor_policy() -> bytes:
+    """Our profile, compiled for loading; the guest's kernel takes it as it is."""
+    command = [str(tool("apparmor_parser")), "-Q", "-K", "-S", "-I", "/etc/apparmor.d"]
+    command += ["--base", "/etc/apparmor.d", str(GUEST_FILES / "apparmor.profile")]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode or not done.stdout:
+        why = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise EnvironmentProblem(f"apparmor_parser failed: {''.join(why)}")
+    return done.stdout
+
+
+LAYER_FOLDERS = ("dev", "etc", "proc", "run", "sys", "tmp", f"{PROGRAM_DIR[1:]}", "var")
+
+
+def layer_files(programs: dict[str, bytes], lower: int) -> dict[str, tuple[bytes, int]]:
+    """Files of the one image that all containers are made from: data and mode by path in it.
+
+    ``lower``: how many a workload wants to have of its own there. The image's
+    owner is not in the containers, so these are for everybody to write.
+    """
+    shared = SHARED_DIR.lstrip("/")
+    found = {
+        "etc/hostname": (b"container\n", 0o644),
+        # The target of a bind mount has to be a file, as its source is.
+        "run/partywall": (b"", 0o644),
+        f"{shared}/file": (b"A file that all containers share.\n" * 16, 0o644),
+    }
+    found |= {f"{shared}/other-{number}": (b"another\n", 0o644) for number in range(3)}
+    found |= {f"{shared}/lower/{number}": (bytes(4096), 0o666) for number in range(lower)}
+    return found | {path.lstrip("/"): (data, 0o755) for path, data in programs.items()}
+
+
+def _layer(archive: Archive, programs: dict[str, bytes], lower: int) -> None:
+    """The one image that all containers are made from: their lower layer."""
+    for path in LAYER_FOLDERS:
+        archive.directory(f"layer/{path}", 0o1777 if path == "tmp" else 0o755)
+    for path, (data, mode) in layer_files(programs, lower).items():
+        archive.file(f"layer/{path}", data, mode)
+
+
+def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
+    """The archive that depends on the kernel and the program, not on the topology."""
+    archive = Archive()
+    for path in ("bin", "sbin", "dev", "proc", "sys", "etc", "lib", "lib64", "usr", "job"):
+        archive.directory(path)
+    archive.file("init", (GUEST_FILES / "init").read_bytes(), 0o755)
+    archive.file("bin/busybox", tool("busybox").read_bytes(), 0o755)
+    archive.symlink("bin/sh", "busybox")
+    _add_program(archive, tool("crun"), "bin/crun")
+    _add_program(archive, tool("mke2fs"), "sbin/mke2fs")
+    for name in ("seed", "spin"):
+        program = compile_static([GUEST_FILES / f"{name}.c"], GUEST_FILES, progress)
+        archive.file(f"sbin/{name}", program.read_bytes(), 0o755)
+    wanted = module_closure(kernel, [*MODULES, *workload.modules], OPTIONAL_MODULES)
+    for order, module in enumerate(wanted, start=10):
+        archive.file(f"modules/{order}-{module.name}.ko", module.data)
+    if workload.command:
+        launcher = build_workload(None, progress)
+        programs = {
+            LAUNCHER: launcher.read_bytes(),
+            f"{PROGRAM_DIR}/{workload.name}": Path(workload.command[0]).read_bytes(),
+        }
+    else:
+        programs = {
+            f"{PROGRAM_DIR}/{workload.name}": build_workload(workload.source, progress).read_bytes()
+        }
+    _layer(archive, programs, workload.lower_files)
+    return archive.pack()
+
+
+def job(workload: Workload, topology: Topology, *, confined: bool, milliseconds: int = 0) -> bytes:
+    """The archive that tells the guest which containers to make.
+
+    ``milliseconds``: run by the clock for so long, instead of a window.
+    """
+    archive = Archive()
+    known = syscalls.numbers() if confined else {}
+    if workload.command:
+        arguments = [LAUNCHER, f"{PROGRAM_DIR}/{workload.name}"]
+        arguments += workload.command[1:]
+    else:
+        arguments = [f"{PROGRAM_DIR}/{workload.name}"]
+    apparmor = confined and workload.apparmor == "docker"
+    for number in range(topology.containers):
+        first = number * topology.cpus
+        environment = {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "PW_BARRIER": "/run/partywall",
+            "PW_CPU": str(first),
+            "PW_CPUS": str(topology.cpus),
+            "PW_MARKED": str(int(workload.marked)),
+            "PW_PROCS": str(topology.total),
+            "PW_VARIANT": workload.variant,
+            "PW_WARMUP": str(workload.warmup),
+            "PW_WINDOW": str(workload.window),
+        }
+        if workload.fresh_cpus:
+            environment["PW_FRESH_CPUS"] = "1"
+        if milliseconds:
+            environment["PW_MILLISECONDS"] = str(milliseconds)
+        config = oci.config(
+            number=number,
+            cpus=range(first, first + topology.cpus),
+            arguments=arguments,
+            environment=environment,
+            capabilities=workload.capabilities,
+            confined=confined,
+            apparmor=apparmor,
+            systempaths=workload.systempaths == "docker",
+            syscalls=known,
+        )
+        archive.file(f"job/{number}/config.json", json.dumps(config, indent=1).encode())
+        owner = oci.FIRST_UID + number * oci.UIDS
+        archive.file(f"job/{number}/owner", f"{owner}:{owner}\n".encode())
+    names = " ".join(map(str, range(topology.containers)))
+    archive.file("job/containers", f"{names}\n".encode())
+    if apparmor:
+        archive.file("job/apparmor", apparmor_policy())
+    return archive.pack()
+
+
+def tool_versions() -> dict[str, str]:
+    """Versions of the programs that the guest holds or is made with."""
+    found = {}
+    for name, option in (
+        ("apparmor_parser", "--version"),
+        ("busybox", "--help"),
+        ("crun", "--version"),
+        ("gcc", "-dumpfullversion"),
+        ("mke2fs", "-V"),
+    ):
+        done = subprocess.run(
+            [str(tool(name)), option], capture_output=True, text=True, check=False
+        )
+        said = re.search(r"\d+(\.\d+)+", done.stdout + done.stderr)
+        found[name] = said[0] if said else "unknown"
+    return found
+
+
+def digest(parts: Iterable[bytes]) -> str:
+    """SHA-256 of an initramfs made of ``parts``, hex."""
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(part)
+    return total.hexdigest()

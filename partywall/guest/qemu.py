@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The QEMU on this machine: where it is, what it can, and whether KVM works."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from partywall.core.errors import EnvironmentProblem
+
+_ABSURD_ABI = 10_000
+
+
+@dataclass(frozen=True)
+class Qemu:
+    """A QEMU for x86-64 guests, and the newest plugin version it takes."""
+
+    program: Path
+    version: str
+    plugin_abi: int
+
+
+def _run(*command: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(word) for word in command],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+def parse_plugin_abi(message: str) -> int | None:
+    """The newest plugin version in QEMU's refusal of a plugin that asks for too much.
+
+    7.2 says "plugin requires API version 10000, but this QEMU supports only up
+    to version 1"; the words around the number may change, its place has not.
+    """
+    found = re.search(r"supports only .*?version (\d+)", message)
+    return int(found[1]) if found else None
+
+
+def _probe_abi(program: Path) -> int:
+    with tempfile.TemporaryDirectory(prefix="partywall-") as directory:
+        source = Path(directory, "probe.c")
+        library = Path(directory, "probe.so")
+        source.write_text(
+            f"int qemu_plugin_version = {_ABSURD_ABI};\n"
+            "int qemu_plugin_install(void) { return -1; }\n"
+        )
+        built = _run("gcc", "-shared", "-fPIC", "-o", library, source)
+        if built.returncode:
+            raise EnvironmentProblem("gcc can't build a shared library", "run make setup")
+        refused = _run(program, "-machine", "none", "-display", "none", "-plugin", library)
+    abi = parse_plugin_abi(refused.stderr)
+    if abi is None:
+        why = refused.stderr.strip().splitlines()[-1:]
+        raise EnvironmentProblem(
+            f"{program} takes no TCG plugins: {''.join(why)}",
+            "use a QEMU 7.2 or newer that was configured with --enable-plugins",
+        )
+    return abi
+
+
+@lru_cache
+def find() -> Qemu:
+    """The QEMU to use: ``$PARTYWALL_QEMU``, else ``qemu-system-x86_64`` on the path."""
+    name = os.environ.get("PARTYWALL_QEMU", "qemu-system-x86_64")
+    path = shutil.which(name)
+    if path is None:
+        raise EnvironmentProblem(f"{name} is not installed", "run make setup")
+    said = _run(path, "--version").stdout
+    version = re.search(r"version (\S+)", said)
+    if version is None:
+        raise EnvironmentProblem(f"{path} does not say its version")
+    return Qemu(Path(path), version[1], _probe_abi(Path(path)))
+
+
+def kvm_works(program: Path, *, seconds: float = 3.0) -> bool:
+    """Whether KVM runs a guest here, proven by running one.
+
+    A /dev/kvm that exists may still hang or refuse; QEMU then neither answers
+    nor ends, so only a guest that shuts itself down in time counts.
+    """
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return False
+    # A boot sector that writes to the debug-exit port, which ends QEMU with 33.
+    code = bytes.fromhex("b010e6f4f4ebfd")
+    sector = code + bytes(510 - len(code)) + b"\x55\xaa"
+    with tempfile.NamedTemporaryFile(prefix="partywall-") as disk:
+        disk.write(sector)
+        disk.flush()
+        command: list[str | Path] = [program, "-accel", "kvm", "-display", "none", "-nodefaults"]
+        command += ["-device", "isa-debug-exit,iobase=0xf4,iosize=1"]
+        command += ["-drive", f"file={disk.name},format=raw,if=ide,readonly=on,snapshot=on"]
+        try:
+            return _run(*command, timeout=seconds).returncode == 33
+        except (subprocess.TimeoutExpired, OSError):
+            return False

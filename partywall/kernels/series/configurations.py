@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Proves that a series compiles as others configure their kernels.
+
+A configuration is a file of ``kernels/config/prove``: options, and lines that begin
+with ``#:`` for what is no option. Compiled are the C files that the series touches, on
+stock and with the series; what the compiler says there and not here is stock's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from partywall.core import cache
+from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.core.progress import Progress
+from partywall.kernels import build, series
+from partywall.kernels.make import Make, compiler_version
+from partywall.kernels.series import prove, source
+
+FOLDER = build.FRAGMENTS / "prove"
+
+_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """How somebody configures a kernel, and what is asked of it.
+
+    ``base``: a target of make, or None for Debian's cloud kernel with all of the net.
+    ``compiler`` and the Debian ``package`` it comes from. ``words`` for make.
+    """
+
+    name: str
+    options: str
+    base: str | None = None
+    compiler: str = "gcc"
+    package: str = "gcc"
+    words: tuple[str, ...] = ()
+    sparse: bool = False
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What became of the objects that were asked for: those made, and what was said."""
+
+    objects: int
+    said: Counter[str]
+
+
+def parse(name: str, text: str) -> Configuration:
+    """The configuration of a file. UsageProblem for a line that it can't have."""
+    facts: dict[str, str] = {}
+    for line in re.findall(r"^#: (.*)$", text, re.MULTILINE):
+        word, _, rest = line.partition(" ")
+        facts[word] = rest
+    compiler = re.fullmatch(r"(\S+) \((\S+)\)", facts.pop("compiler", "gcc (gcc)"))
+    words = tuple(facts.pop("make", "").split())
+    base = facts.pop("base", None)
+    sparse = facts.pop("sparse", None) is not None
+    if facts or compiler is None:
+        raise UsageProblem(
+            f"{name}.config: '#: {next(iter(facts), 'compiler')}' can't be understood",
+            "known: base TARGET, make WORDS, compiler PROGRAM (PACKAGE), sparse",
+        )
+    return Configuration(name, text, base, compiler[1], compiler[2], words, sparse)
+
+
+def load(names: tuple[str, ...] = (), folder: Path = FOLDER) -> list[Configuration]:
+    """The configurations of these names, all if none is named."""
+    known = {path.stem: path for path in sorted(folder.glob("*.config"))}
+    for name in names:
+        if name not in known:
+            raise UsageProblem(f"no configuration '{name}'", f"known: {', '.join(known)}")
+    return [parse(name, known[name].read_text()) for name in names or known]
+
+
+def warnings(said: str, tree: Path) -> Counter[str]:
+    """What compilers, kernel-doc and sparse say, by file and words, and how often.
+
+    Lines and other numbers are left out: they move.
+    """
+    place = re.compile(rf"^(?:{re.escape(str(tree))}/|\./)?(\S+?):\d+(?::\d+)?: (warning|error): ")
+    found: Counter[str] = Counter()
+    for line in said.splitlines():
+        if match := place.match(line):
+            words = re.sub(r"\d+", "N", line[match.end() :])
+            found[f"{match[1]}: {match[2]}: {words}"] += 1
+    return found
+
+
+def compiled(make: Make, wanted: list[str], *more: str) -> Compiled:
+    """Compiles those of the objects that the configuration has.
+
+    EnvironmentProblem with the first error if one can't be compiled.
+    """
+    before = make.log.stat().st_size
+    try:
+        make("--keep-going", *more, *wanted)
+    except EnvironmentProblem:
+        said = make.log.read_bytes()[before:].decode(errors="replace")
+        absent = set(re.findall(r"No rule to make target '(\S+\.o)'", said))
+        if not absent & set(wanted):
+            raise
+        wanted = [one for one in wanted if one not in absent]
+        make(*more, *wanted)
+    said = make.log.read_bytes()[before:].decode(errors="replace")
+    return Compiled(len(wanted), warnings(said, make.tree))
+
+
+def _configure(one: Configuration, make: Make, progress: Progress, *, own: bool) -> None:
+    """Makes the configuration. EnvironmentProblem if it comes out without its options."""
+    assert make.output is not None
+    make.output.mkdir(parents=True)
+    net = build.fragments(build.Variant(("net", "kunit")), own=own)
+    if one.base is None:
+        lean = build.fragments(build.Variant(("lean", "net", "kunit")), own=own)
+        config = build.configuration(build.debian_config(progress), f"{lean}\n{one.options}")
+    else:
+        make(one.base)
+        added = "" if one.base == "allmodconfig" else f"{net}\n"
+        config = f"{(make.output / '.config').read_text()}\n{added}{one.options}\n"
+    (make.output / ".config").write_text(config)
+    make("olddefconfig")
+    lacking = build.unmet(one.options, (make.output / ".config").read_text())
+    if lacking:
+        raise EnvironmentProblem(
+            f"{one.name} can't be configured as {', '.join(lacking[:3])}",
+            f"its options are in {FOLDER / one.name}.config",
+        )
+    make("prepare")
+
+
+def _compiled(
+    one: Configuration, tree: Path, wanted: list[str], place: Path, progress: Progress, *, own: bool
+) -> Compiled:
+    place.mkdir()
+    log = place / "log"
+    log.write_bytes(b"")
+    make = Make(tree, log, place / "obj", compiler=one.compiler, words=one.words)
+    try:
+        _configure(one, make, progress, own=own)
+        check = ("C=2", "CHECK=sparse") if one.sparse else ()
+        return compiled(make, wanted, "W=1", *check)
+    except EnvironmentProblem as error:
+        # The log goes with its folder.
+        raise EnvironmentProblem(f"{one.name}: {error.message}") from error
+    finally:
+        shutil.rmtree(place / "obj", ignore_errors=True)
+
+
+def _key(one: Configuration, *inputs: str) -> str:
+    if shutil.which(one.compiler) is None:
+        raise EnvironmentProblem(
+            f"{one.name} wants {one.compiler}, which is not installed",
+            f"apt-get install {one.package}",
+        )
+    parts = [one.name, one.options, compiler_version(one.compiler), *inputs]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _stock(
+    one: Configuration, origin: source.Source, wanted: list[str], place: Path, progress: Progress
+) -> Counter[str]:
+    """What is said of stock, which is asked once."""
+
+    def fill(folder: Path) -> None:
+        there = [name for name in wanted if (origin.repository / name).with_suffix(".c").is_file()]
+        with progress.step(f"{one.name}: stock", _SECONDS):
+            found = _compiled(one, origin.repository, there, place / "stock", progress, own=False)
+        (folder / "said.json").write_text(json.dumps(found.said))
+
+    options = build.fragments(build.Variant(("lean", "net", "kunit")))
+    key = _key(one, "stock", options, build.debian_config(progress), origin.key, *wanted)
+    entry = cache.entry("proof", key, fill, progress)
+    return Counter(json.loads((entry / "said.json").read_text()))
+
+
+def prove_configured(progress: Progress, names: tuple[str, ...] = ()) -> Iterator[str]:
+    """A line for each configuration in which the series compiles, after it was proven.
+
+    What was proven is remembered. PartywallError for the first in which a file does not
+    compile, or with a warning that stock has not.
+    """
+    patches = series.read()
+    origin = source.get(progress)
+    own = build.fragments(build.Variant(("lean", "net", "kunit")), own=True)
+    base = build.debian_config(progress)
+    todo = []
+    for one in load(names):
+        key = _key(one, series.digest(patches), own, base, origin.key)
+        if cache.has("proof", key):
+            yield f"{one.name}: proven before"
+        else:
+            todo.append((one, key))
+    if not todo:
+        return
+    with build.working_tree(origin, patches, progress) as tree:
+        touched = sorted({path for patch in patches for path in prove.c_files(patch)})
+        wanted = prove.objects(tree, touched)
+        for one, key in todo:
+            with tempfile.TemporaryDirectory(dir=tree.parent) as folder:
+                stock = _stock(one, origin, wanted, Path(folder), progress)
+                with progress.step(f"{one.name}: ours", _SECONDS):
+                    ours = _compiled(one, tree, wanted, Path(folder) / "ours", progress, own=True)
+            new = ours.said - stock
+            if new:
+                raise EnvironmentProblem(f"{one.name}: {min(new)}", "stock has no such warning")
+            cache.entry("proof", key, lambda folder: None, progress)
+            yield f"{one.name}: {ours.objects} of {len(wanted)} files are in it and compile"

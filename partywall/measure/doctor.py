@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What this machine lacks for a check, and the one command that mends it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from partywall.core import cache
+from partywall.core.errors import PartywallError
+from partywall.core.progress import Quiet
+from partywall.guest import qemu
+from partywall.kernels import apt
+from partywall.kernels.sources import debian
+from partywall.record.plugin import recorder
+
+MEND = "make setup"
+_PROGRAMS = (
+    ("gcc", "compiles the workloads"),
+    ("cargo", "builds the recorder"),
+    ("crun", "runs the containers"),
+    ("busybox", "is the guest's userland"),
+    ("mke2fs", "makes the guest's file system"),
+    ("apparmor_parser", "compiles the containers' AppArmor profile"),
+    ("setpriv", "ends guests with the program that started them"),
+    ("dpkg-deb", "unpacks Debian's kernels"),
+    *((name, "builds kernels") for name in "bc bison flex git lz4 make perl xz".split()),
+    ("ccache", "spares half of a build that was made before"),
+    ("sparse", "checks the series' patches"),
+)
+_HEADERS = (
+    ("x86_64-linux-gnu/asm/unistd_64.h", "linux-libc-dev"),
+    ("gelf.h", "libelf-dev"),
+    ("openssl/opensslv.h", "libssl-dev"),
+)
+_SPACE = 4 << 30
+_MEMORY = 3 << 30
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. ``mend``: the command that helps, None if all is well."""
+
+    what: str
+    state: str
+    mend: str | None = None
+
+
+def _path() -> str:
+    return f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"
+
+
+def _programs() -> Iterator[Finding]:
+    for name, use in _PROGRAMS:
+        where = shutil.which(name, path=_path())
+        if where is None:
+            yield Finding(name, f"missing; it {use}", MEND)
+        elif name == "busybox" and not _static(Path(where)):
+            yield Finding(name, f"{where} is not static", MEND)
+        else:
+            yield Finding(name, where)
+    for header, package in _HEADERS:
+        if not Path("/usr/include", header).exists():
+            yield Finding("headers", f"{package} is missing", MEND)
+
+
+def _static(program: Path) -> bool:
+    done = subprocess.run(["ldd", str(program)], capture_output=True, check=False)
+    return done.returncode != 0
+
+
+def _emulator() -> Iterator[Finding]:
+    found = qemu.find()
+    yield Finding("QEMU", f"{found.version}, TCG plugins of version {found.plugin_abi}")
+    plugin = recorder(found, Quiet())
+    yield Finding("recorder", f"built for it: {plugin}")
+    if qemu.kvm_works(found.program):
+        yield Finding("KVM", "works; a recording does not use it")
+    else:
+        yield Finding("KVM", "does not work here; a recording does not need it")
+
+
+def _kernel() -> Iterator[Finding]:
+    name = debian.newest_name(debian.DEFAULT_VERSION)
+    image, debug = debian.pair(name)
+    cached = all(apt.is_cached(package) for package in (image, debug))
+    size = (image.size + debug.size) / 1e6
+    state = "downloaded" if cached else f"not downloaded yet ({size:.0f} MB)"
+    yield Finding("kernel", f"{name} {image.version}, {state}")
+
+
+def _room() -> Iterator[Finding]:
+    for what, place in (("cache", cache.root()), ("temporary files", Path(tempfile.gettempdir()))):
+        there = place
+        while not there.exists():
+            there = there.parent
+        if not os.access(there, os.W_OK):
+            yield Finding(what, f"{place} is not writable", f"chmod u+w {there}")
+            continue
+        free = shutil.disk_usage(there).free
+        need = _SPACE if what == "cache" else _SPACE // 8
+        text = f"{place}, {free / 1e9:.0f} GB free"
+        mend = f"free {need / 1e9:.0f} GB under {there}" if free < need else None
+        yield Finding(what, text, mend)
+    with Path("/proc/meminfo").open() as lines:
+        facts = {
+            line.split(":")[0]: int(line.split()[1]) << 10
+            for line in lines
+            if line.split()[1].isdigit()
+        }
+    free = facts.get("MemAvailable", 0)
+    yield Finding(
+        "memory",
+        f"{free / 1e9:.0f} GB available",
+        "end other programs, or use --jobs 1" if free < _MEMORY else None,
+    )
+
+
+def look() -> list[Finding]:
+    """Everything a check needs, in the order in which it would fail."""
+    found: list[Finding] = []
+    parts: tuple[tuple[str, Callable[[], Iterator[Finding]]], ...] = (
+        ("programs", _programs),
+        ("QEMU", _emulator),
+        ("kernel", _kernel),
+        ("room", _room),
+    )
+    for what, part in parts:
+        try:
+            found += part()
+        except PartywallError as error:
+            found.append(Finding(what, error.message, error.hint or MEND))
+    return found

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One workload in one topology on one kernel: what to measure, from boot to result."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from partywall import guest
+from partywall.analyse import names, verdict
+from partywall.analyse.workload import Analysis
+from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.core.progress import Progress
+from partywall.core.topology import Topology
+from partywall.guest import Guest, image
+from partywall.guest.qemu import Qemu
+from partywall.kernels import Kernel, require
+from partywall.record import hooks, recording
+from partywall.record.recording import Recording
+from partywall.results.result import WorkloadResult
+from partywall.workloads import Workload
+
+
+def possible(shape: Topology) -> None:
+    """UsageProblem if no guest can have this topology, or there is nothing to share."""
+    if shape.containers < 1 or shape.cpus < 1:
+        raise UsageProblem(
+            f"{shape.containers} containers x {shape.cpus} CPUs is nothing to measure",
+            "both --containers and --cpus start at 1",
+        )
+    if shape.total < 2:
+        raise UsageProblem(
+            "one container with one CPU has no neighbour to share a line with",
+            "ask for more with --containers or --cpus",
+        )
+    if shape.total > guest.MAX_CPUS:
+        raise UsageProblem(
+            f"{shape.containers} containers x {shape.cpus} CPUs are {shape.total} CPUs; "
+            f"the emulated machine has at most {guest.MAX_CPUS}",
+            "transfers per operation hardly depend on the number: 8 or 32 show the same walls",
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to measure and how. ``threshold``: transfers per operation."""
+
+    kernel: Kernel
+    qemu: Qemu
+    workload: Workload
+    topology: Topology
+    confined: bool = True
+    threshold: float = verdict.THRESHOLD
+    timeout: float = 300.0
+    visit_distance: int = guest.VISIT_DISTANCE
+    parameters: str = ""
+
+    @property
+    def title(self) -> str:
+        """For progress: workload and topology."""
+        return f"{self.workload.title} {self.topology.containers} x {self.topology.cpus}"
+
+    def check(self) -> None:
+        """UsageProblem if this can't be measured, before anything is started."""
+        possible(self.topology)
+        require(self.kernel, self.workload.options, f"workload {self.workload.title}")
+
+    @property
+    def confinement(self) -> str:
+        """How the containers are confined, in words."""
+        if not self.confined:
+            return "unconfined"
+        workload = self.workload
+        less = [f"+{name}" for name in workload.capabilities]
+        if workload.apparmor == "unconfined":
+            less.append("no AppArmor")
+        if workload.systempaths == "unconfined":
+            less.append("all of /proc")
+        return f"docker ({', '.join(less)})" if less else "docker"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A workload's result, and what the guest said of its kernel."""
+
+    result: WorkloadResult
+    version: str
+
+
+def measure(plan: Plan, plugin: Path, progress: Progress) -> Measured:
+    """Boot, run, record, analyse and name. ``plugin``: the recorder, built.
+
+    UsageProblem if the plan can't be; EnvironmentProblem if the guest or its
+    recording fails.
+    """
+    plan.check()
+    parts, digest = guest.initramfs(
+        image.base(plan.kernel, plan.workload, progress),
+        image.job(plan.workload, plan.topology, confined=plan.confined),
+    )
+    watched = hooks.build(plan.kernel.vmlinux, plan.workload)
+    settings = guest.Settings(
+        qemu=plan.qemu,
+        kernel_image=plan.kernel.image,
+        initramfs=parts,
+        topology=plan.topology,
+        plugin=plugin,
+        hooks=watched.text,
+        command_line=guest.command_line(plan.kernel.release, plan.parameters),
+        timeout=plan.timeout,
+        visit_distance=plan.visit_distance,
+    )
+    with Guest(settings) as machine:
+        with progress.step(f"{plan.title}: guest", guest.expected_seconds(plan.topology)):
+            try:
+                recorded = recording.load(machine.wait())
+            except EnvironmentProblem:
+                # Addresses from another build mislead the recorder in any way.
+                names.check_build(machine.said("build"), plan.kernel)
+                raise
+        _whole(recorded, plan.topology)
+        with progress.step(f"{plan.title}: walls and their names"), _collected():
+            found = Analysis(
+                recorded,
+                watched,
+                machine,
+                kernel=plan.kernel,
+                workload=plan.workload,
+                topology=plan.topology,
+                threshold=plan.threshold,
+            ).conclude(plan.confinement, digest)
+            return Measured(found, machine.said("version") or "unknown")
+
+
+@contextlib.contextmanager
+def _collected() -> Iterator[None]:
+    """Looks for garbage once, at the end.
+
+    An analysis makes millions of objects that live until it is over, which the
+    collector would go through again and again. Then what is left are a guest's
+    debugger and all that it has read, 200 MiB that refer to each other.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.collect()
+
+
+def _whole(recorded: Recording, topology: Topology) -> None:
+    """Every CPU must have had its window, or the averages mean nothing."""
+    cpus = [party for party in recorded.parties if not party.thread]
+    missing = [party.cpu for party in cpus if not party.windows]
+    if len(cpus) != topology.total or missing:
+        raise EnvironmentProblem(
+            f"{len(missing) or topology.total - len(cpus)} CPUs ran no window",
+            "is the program marked on every CPU? --no-markers measures its whole run",
+        )

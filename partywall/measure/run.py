@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Several workloads on one kernel, side by side, to one `Result`."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+
+from partywall import __version__, guest
+from partywall.analyse.verdict import THRESHOLD
+from partywall.core.errors import EnvironmentProblem, PartywallError
+from partywall.core.progress import Progress
+from partywall.core.topology import Topology
+from partywall.guest import image, processor, qemu
+from partywall.kernels import Kernel
+from partywall.measure.plan import Measured, Plan, measure
+from partywall.record.plugin import recorder
+from partywall.results.result import Environment, KernelId, Result
+from partywall.workloads import Workload
+
+DEFAULT_CONTAINERS = 8
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a check is asked for.
+
+    ``topology`` None: as each workload suggests; ``parameters``: for the kernel.
+    """
+
+    kernel: Kernel
+    workloads: Sequence[Workload]
+    topology: Topology | None = None
+    confined: bool = True
+    threshold: float = THRESHOLD
+    timeout: float = 300.0
+    parameters: str = ""
+    jobs: int = field(default_factory=lambda: max(1, min(len(os.sched_getaffinity(0)), 8)))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was measured, and what could not be, by title of the plan."""
+
+    result: Result | None
+    failures: dict[str, PartywallError]
+
+
+def topologies(workload: Workload) -> list[Topology]:
+    """The topologies a workload is worth measuring in."""
+    shapes = {"between": Topology(DEFAULT_CONTAINERS, 1), "within": Topology(1, DEFAULT_CONTAINERS)}
+    return [shapes[scope] for scope in workload.topologies]
+
+
+def plans(wanted: Wanted) -> list[Plan]:
+    """Everything to measure, each checked before anything boots."""
+    machine = qemu.find()
+    shapes = [
+        (workload, shape)
+        for workload in wanted.workloads
+        for shape in ([wanted.topology] if wanted.topology else topologies(workload))
+    ]
+    found = [
+        Plan(
+            kernel=wanted.kernel,
+            qemu=machine,
+            workload=workload,
+            topology=shape,
+            confined=wanted.confined,
+            threshold=wanted.threshold,
+            timeout=wanted.timeout,
+            parameters=wanted.parameters,
+        )
+        for workload, shape in shapes
+    ]
+    for plan in found:
+        plan.check()
+    return found
+
+
+def check(wanted: Wanted, progress: Progress) -> Outcome:
+    """Measures all that is wanted; a workload that fails does not stop the others."""
+    guest.clean_up()
+    todo = plans(wanted)
+    plugin = recorder(todo[0].qemu, progress)
+    measured: dict[int, Measured] = {}
+    failures: dict[str, PartywallError] = {}
+    # What takes longest goes first, so that nothing long is left for the end.
+    order = sorted(range(len(todo)), key=lambda n: (-todo[n].topology.total, n))
+    with ThreadPoolExecutor(max_workers=wanted.jobs) as pool:
+        running: dict[Future[Measured], int] = {
+            pool.submit(measure, todo[number], plugin, progress): number for number in order
+        }
+        try:
+            for done in as_completed(running):
+                number = running[done]
+                try:
+                    measured[number] = done.result()
+                except PartywallError as error:
+                    failures[todo[number].title] = error
+                    progress.note(f"{todo[number].title}: failed")
+        except BaseException:
+            for future in running:
+                future.cancel()
+            guest.close_all()
+            raise
+    if not measured:
+        return Outcome(None, failures)
+    results = [measured[number] for number in sorted(measured)]
+    return Outcome(_result(wanted, todo[0], results), failures)
+
+
+def _result(wanted: Wanted, plan: Plan, measured: list[Measured]) -> Result:
+    versions = {one.version for one in measured}
+    if len(versions) > 1:
+        raise EnvironmentProblem(
+            "the kernel's image changed while it was measured", "run the check again"
+        )
+    kernel = wanted.kernel
+    return Result(
+        created=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        kernel=KernelId(
+            source=kernel.source,
+            release=kernel.release,
+            version=versions.pop(),
+            build_id=kernel.build_id,
+            image_sha256=kernel.image_sha256,
+            config_sha256=kernel.config_sha256,
+        ),
+        environment=Environment(
+            partywall=__version__,
+            qemu=plan.qemu.version,
+            plugin_abi=plan.qemu.plugin_abi,
+            cpu_model=processor.NAME,
+            icount_shift=guest.ICOUNT_SHIFT,
+            command_line=guest.command_line(kernel.release, wanted.parameters),
+            tools=image.tool_versions(),
+            visit_distance=plan.visit_distance,
+        ),
+        workloads=[one.result for one in measured],
+    )

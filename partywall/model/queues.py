@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""From transfers and instructions per operation to throughput at N containers.
+
+A closed queueing network: each container is a customer that computes for its
+instructions' time, alone, and then visits each cache line that is a wall, which
+serves one at a time for as long as a transfer takes; a lock serves for as long as
+it is held as well. Its throughput is that of exact mean value analysis (Reiser and
+Lavenberg, Journal of the ACM 27(2), 1980), and no more than the lock that is held
+longest lets through (Amdahl). docs/model.md says what is assumed and what that leaves out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from partywall.core.topology import Topology
+from partywall.model.profiles import Profile
+from partywall.record.functions import takes_lock
+from partywall.record.recording import LINE_SIZE
+from partywall.results.document import Model
+from partywall.results.result import Line, WorkloadResult
+
+COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+LATENCY_SPREAD = 0.2
+"""The quickest and slowest pair of cores beside the median that was published."""
+
+Placement = Literal["spread", "packed"]
+
+
+class Range(Model):
+    """A figure with what it may at least and at most be."""
+
+    low: float
+    usual: float
+    high: float
+
+
+class Point(Model):
+    """What is expected of N containers."""
+
+    containers: int
+    throughput: Range = Field(description="Operations per second of each container.")
+    relative: Range = Field(description="That, as a share of what one alone would do.")
+    stalled: Range = Field(description="Share of its time that each waits for lines, 0..1.")
+
+
+class Station(Model):
+    """A line or a lock that containers queue for."""
+
+    object: str = Field(description="And the lock's field.")
+    line: int = Field(description="Offset of the line in the object; 0 for a lock.")
+    transfers: float = Field(description="Per op; 0 for a lock, whose line is a station too.")
+    own: float = Field(default=0.0, description="Instructions per op under it and no later lock.")
+    held: float = Field(default=0.0, description="Instructions per op while it is held.")
+    waits: list[float] = Field(
+        default_factory=list,
+        description="Share of each container's time that it waits here, 0..1, at each point.",
+    )
+
+
+class Prediction(Model):
+    """Throughput of one workload on one kernel and machine, by number of containers.
+
+    With one container of several CPUs it is the CPUs that are counted.
+    """
+
+    workload: str
+    topology: Topology
+    profile: str
+    cores: int
+    of: Literal["containers", "CPUs"]
+    points: list[Point]
+    stations: list[Station] = Field(description="Most transfers first.")
+    handed_over: float = Field(description="Transfers per op of lines that nobody queues for.")
+    unknown: list[str] = Field(description="What bounds throughput and is not in the figures.")
+
+
+def neighbours(profile: Profile, count: int, placement: Placement) -> list[float]:
+    """Probabilities that another of ``count`` cores in use is at each level, nearest first.
+
+    Spread: as many in each part of the machine. Packed: one part filled after
+    the other. ``count`` beyond the machine's cores is taken as all of them.
+    """
+    count = min(count, profile.cores)
+    if count < 2:
+        return [1.0] + [0.0] * (len(profile.levels) - 1)
+    within = []
+    for level in profile.levels:
+        if placement == "packed":
+            full, rest = divmod(count, level.cores)
+            pairs = full * level.cores * (level.cores - 1) + rest * (rest - 1)
+            within.append(pairs / (count * (count - 1)))
+        else:
+            parts = profile.cores // level.cores
+            least, more = divmod(count, parts)
+            pairs = more * (least + 1) * least + (parts - more) * least * (least - 1)
+            within.append(pairs / (count * (count - 1)))
+    return [float(p) for p in np.diff([0.0, *within])]
+
+
+def transfer_ns(profile: Profile, count: int, placement: Placement) -> float:
+    """Mean time to fetch a line from another of ``count`` cores, each as likely, in ns."""
+    chances = neighbours(profile, count, placement)
+    return sum(p * level.transfer_ns for p, level in zip(chances, profile.levels, strict=True))
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Mean values of a closed network."""
+
+    throughput: float
+    """Operations per ns of all customers together."""
+    at_each: tuple[float, ...]
+    """ns per operation in queue and service at each station."""
+
+    @property
+    def residence(self) -> float:
+        """ns per operation in queue and service at all stations."""
+        return sum(self.at_each)
+
+
+def solve(demands: Sequence[float], think: float, customers: int) -> Solution:
+    """Exact mean value analysis of a closed network with one class of customers.
+
+    ``demands``: ns per operation that each station serves; ``think``: ns per
+    operation that a customer spends elsewhere, where nobody waits. Stations
+    serve in order of arrival, times are exponential.
+    """
+    demand = np.asarray(demands, dtype=float)
+    queue = np.zeros_like(demand)
+    at_each = demand
+    throughput = 0.0
+    for present in range(1, customers + 1):
+        at_each = demand * (1 + queue)
+        throughput = present / (think + float(at_each.sum()))
+        queue = throughput * at_each
+    return Solution(throughput, tuple(map(float, at_each)))
+
+
+@dataclass(frozen=True)
+class Queue:
+    """What one line, or one lock, asks of an operation.
+
+    ``own``: instructions that run under the lock and under none taken later, so
+    that the sum over all locks counts none twice. ``held``: all that run while it
+    is held.
+    """
+
+    transfers: float
+    own: float = 0.0
+    held: float = 0.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """What an operation does: instructions, and the lines that are queued for."""
+
+    instructions: float
+    queues: tuple[Queue, ...]
+    alone: float = 0.0
+    """Transfers per op on lines that nobody queues for."""
+    processes: int = 1
+    """Of each container, each on a CPU."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What ``count`` containers do and wait for. Shares are of each one's time."""
+
+    each: float
+    """Operations per ns of each."""
+    stalled: float
+    at_lines: tuple[float, ...]
+    """Share that it waits for each line or its locks."""
+
+
+def load(work: Work, count: int, cores: int, instruction: float, transfer: float) -> Load:
+    """What ``count`` containers do on ``cores``, which more than that share.
+
+    ``instruction`` and ``transfer`` in ns. Those with several processes count as
+    one container for each; ``each`` is what one process does.
+    """
+    everyone = count * work.processes
+    running = min(everyone, cores)
+    # In no particular order, one visit in so many follows its own container's last:
+    # the line is still there.
+    moved = transfer * (1 - 1 / min(count, max(1, cores // work.processes)))
+    compute = work.instructions * instruction
+    outside = compute - sum(queue.own for queue in work.queues) * instruction
+    found = solve(
+        [queue.transfers * moved + queue.own * instruction for queue in work.queues],
+        max(0.0, outside) + work.alone * moved,
+        running,
+    )
+    waits = [
+        max(0.0, there - queue.own * instruction)
+        for there, queue in zip(found.at_each, work.queues, strict=True)
+    ]
+    each = found.throughput / running
+    # A lock that is held while others are taken is busy for them as well.
+    busy = [queue.transfers * moved + queue.held * instruction for queue in work.queues]
+    worst = max(range(len(busy)), key=busy.__getitem__, default=None)
+    if worst is not None and each * running * busy[worst] > 1:
+        waits[worst] += running * busy[worst] - 1 / each
+        each = 1 / (running * busy[worst])
+    return Load(
+        each=each * running / everyone,
+        stalled=max(0.0, 1 - each * compute),
+        at_lines=tuple(wait * each for wait in waits),
+    )
+
+
+def _range(values: Sequence[float]) -> Range:
+    """Of three, the first being the usual one."""
+    return Range(low=min(values), usual=values[0], high=max(values))
+
+
+def predict_work(work: Work, profile: Profile, counts: Sequence[int] = COUNTS) -> list[Point]:
+    """What is expected of ``work`` on a machine, by number of containers."""
+    least, usual, most = profile.instruction_ns
+    points = []
+    for count in counts:
+        busy = count * work.processes
+        spread = transfer_ns(profile, busy, "spread")
+        packed = transfer_ns(profile, busy, "packed")
+        slow = max(spread, packed) * (1 + LATENCY_SPREAD)
+        fast = min(spread, packed) * (1 - LATENCY_SPREAD)
+        speeds, shares, stalls = [], [], []
+        # The pairs that are furthest apart, in speed and in how much of it is lost.
+        for instruction, transfer in (
+            (usual, spread),
+            (least, fast),
+            (most, slow),
+            (least, slow),
+            (most, fast),
+        ):
+            found = load(work, count, profile.cores, instruction, transfer)
+            speeds.append(found.each * work.processes * 1e9)
+            # Rounded: what one alone does is all of it.
+            shares.append(round(found.each * work.instructions * instruction, 9))
+            stalls.append(found.stalled)
+        points.append(
+            Point(
+                containers=count,
+                throughput=_range(speeds),
+                relative=_range(shares),
+                stalled=_range(stalls),
+            )
+        )
+    return points
+
+
+def _is_lock(line: Line) -> bool:
+    return any(takes_lock(site.function) for site in line.code)
+
+
+def stations(result: WorkloadResult) -> list[Station]:
+    """The walls of a measured workload, most transfers first, then the locks in them."""
+    lines = [
+        Station(object=wall.object.name, line=wall.object.line, transfers=wall.transfers)
+        for wall in sorted(result.walls, key=lambda wall: -wall.transfers)
+    ]
+    locks = [
+        Station(object=lock.name, line=0, transfers=0.0, own=lock.own, held=lock.instructions)
+        for lock in result.locks
+        if lock.instructions
+    ]
+    return lines + locks
+
+
+def work_of(result: WorkloadResult) -> Work:
+    """The operation of a measured workload, as the model sees it."""
+    per_op = result.instructions
+    queues = tuple(
+        Queue(transfers=one.transfers, own=one.own, held=one.held) for one in stations(result)
+    )
+    every = result.between if result.scope == "between" else result.within
+    return Work(
+        # An operation of none, as a file may claim, would take no time at all.
+        instructions=max(1.0, per_op.kernel + per_op.user),
+        queues=queues,
+        alone=max(0.0, every - sum(queue.transfers for queue in queues)),
+        # Within one container it is its CPUs that are counted, a process on each.
+        processes=result.topology.cpus if result.scope == "between" else 1,
+    )
+
+
+def unknowns(result: WorkloadResult) -> list[str]:
+    """What else bounds a measured workload, and can't be told from it."""
+    found = [f"how long {call.function} takes ({call.per_op:.2g} per op)" for call in result.waits]
+    for lock in result.locks:
+        for share, doing in ((lock.slept, "sleep"), (lock.waited, "wait for RCU")):
+            if share:
+                found.append(f"how long holders of {lock.name} {doing} ({share:.2g} per op)")
+    known = {int(lock.address, 16) // LINE_SIZE for lock in result.locks}
+    locks = dict.fromkeys(
+        wall.object.name
+        for wall in result.walls
+        if _is_lock(wall) and int(wall.address, 16) // LINE_SIZE not in known
+    )
+    found += [f"how long {name} is held" for name in locks]
+    if result.topology.containers > 1 and result.inside:
+        found.append(f"{len(result.inside)} lines that CPUs of one container share")
+    return found
+
+
+def predict(result: WorkloadResult, profile: Profile, counts: Sequence[int] = COUNTS) -> Prediction:
+    """What is expected of a measured workload on a machine."""
+    work = work_of(result)
+    usual = [
+        load(
+            work,
+            count,
+            profile.cores,
+            profile.instruction_ns[1],
+            transfer_ns(profile, count * work.processes, "spread"),
+        )
+        for count in counts
+    ]
+    return Prediction(
+        workload=result.title,
+        topology=result.topology,
+        profile=profile.name,
+        cores=profile.cores,
+        of="containers" if result.scope == "between" else "CPUs",
+        points=predict_work(work, profile, counts),
+        stations=[
+            station.model_copy(update={"waits": [one.at_lines[number] for one in usual]})
+            for number, station in enumerate(stations(result))
+        ],
+        handed_over=work.alone,
+        unknown=unknowns(result),
+    )

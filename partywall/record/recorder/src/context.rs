@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! On whose behalf a CPU runs: which system call, interrupt, softirq, thread.
+//!
+//! The plugin interface of QEMU 7.2 shows neither registers nor memory, so the
+//! context is followed from control flow: entry points of the kernel, returns
+//! from them, and the stacks that `__switch_to_asm` leaves and enters.
+
+use crate::locks::Holder;
+use std::collections::HashMap;
+
+/// A context, as it stands in the recording.
+pub type Context = u16;
+
+// USER, IRQ and so on. CHARGED + n: inside the n-th function whose work the workload pays
+// for. SYSCALL + n: inside system call n. TASK + n: a thread that was not seen entering
+// the kernel; n indexes stacks.
+include!(concat!(env!("OUT_DIR"), "/context.rs"));
+
+/// True if work in this context belongs to the workload.
+pub fn is_foreground(context: Context) -> bool {
+    context < TASK && !matches!(context, IRQ | SOFTIRQ | SCHEDULER)
+}
+
+/// What one task was doing: where it entered the kernel, and what came on top.
+#[derive(Clone, Default)]
+struct Nest {
+    base: Context,
+    top: Vec<Context>,
+    locks: Holder,
+}
+
+impl Nest {
+    fn current(&self) -> Context {
+        *self.top.last().unwrap_or(&self.base)
+    }
+}
+
+/// Contexts of all tasks, by the base address of their kernel stack.
+#[derive(Default)]
+pub struct Tasks {
+    parked: HashMap<u64, Nest>,
+    index: HashMap<u64, u16>,
+    /// Stack bases, in order of their index in `TASK + n`.
+    pub stacks: Vec<u64>,
+}
+
+impl Tasks {
+    fn thread(&mut self, stack: u64) -> Context {
+        let stacks = &mut self.stacks;
+        let n = *self.index.entry(stack).or_insert_with(|| {
+            stacks.push(stack);
+            (stacks.len() - 1).min(0x7fff) as u16
+        });
+        TASK + n
+    }
+}
+
+/// The context that one CPU is in.
+pub struct Tracker {
+    nest: Nest,
+    stack: u64,
+    stack_mask: u64,
+}
+
+impl Tracker {
+    /// `stack_size`: bytes of a kernel stack, a power of two.
+    pub fn new(stack_size: u64) -> Self {
+        Tracker {
+            nest: Nest {
+                base: TASK,
+                ..Nest::default()
+            },
+            stack: 0,
+            stack_mask: !(stack_size - 1),
+        }
+    }
+
+    pub fn current(&self) -> Context {
+        self.nest.current()
+    }
+
+    /// The locks of the task that runs.
+    #[inline(always)]
+    pub fn locks(&mut self) -> &mut Holder {
+        &mut self.nest.locks
+    }
+
+    /// User code runs: whatever was thought to be going on in the kernel is over.
+    pub fn user(&mut self) {
+        self.nest.base = USER;
+        self.nest.top.clear();
+        self.nest.locks.clear();
+    }
+
+    pub fn syscall_entry(&mut self) {
+        self.nest.base = SYSCALL_UNKNOWN;
+        self.nest.top.clear();
+    }
+
+    /// The handler of system call `number` is entered. One handler may call
+    /// another, so only the first one names the context.
+    pub fn syscall(&mut self, number: u16) {
+        if self.nest.base == SYSCALL_UNKNOWN {
+            self.nest.base = SYSCALL + number.min(0x7eff);
+        }
+    }
+
+    pub fn irq(&mut self) {
+        self.nest.top.push(IRQ);
+    }
+
+    /// Something was pushed at `address`, on the stack of the task that runs.
+    pub fn stack_at(&mut self, address: u64) {
+        self.stack = address & self.stack_mask;
+    }
+
+    /// Whether `address` is on the stack of the task that runs, if that is known.
+    #[inline(always)]
+    pub fn on_own_stack(&self, address: u64) -> bool {
+        address & self.stack_mask == self.stack
+    }
+
+    /// A fault belongs to what it interrupts; only one from user code is a
+    /// context of its own.
+    pub fn exception(&mut self) {
+        let inner = match self.current() {
+            USER => EXCEPTION,
+            other => other,
+        };
+        self.nest.top.push(inner);
+    }
+
+    pub fn exception_return(&mut self) {
+        self.nest.top.pop();
+    }
+
+    pub fn enter(&mut self, context: Context) {
+        self.nest.top.push(context);
+    }
+
+    /// Leaves the innermost `context`, and all that was entered above it.
+    pub fn leave(&mut self, context: Context) {
+        if let Some(at) = self.nest.top.iter().rposition(|c| *c == context) {
+            self.nest.top.truncate(at);
+        }
+    }
+
+    /// Leaves a charged function. A kernel thread that is done with its work item
+    /// holds nothing; what it seems to hold was lost sight of.
+    pub fn leave_charged(&mut self, number: u16) {
+        self.leave(CHARGED + number);
+        if self.nest.base >= TASK && self.nest.top.is_empty() {
+            self.nest.locks.clear();
+        }
+    }
+
+    /// The kernel thread, by its stack, that does charged work here; None if the
+    /// current work is a CPU's own.
+    pub fn working_thread(&self) -> Option<u64> {
+        let charged = (CHARGED..SYSCALL).contains(&self.current());
+        if charged && self.nest.base >= TASK {
+            Some(self.stack)
+        } else {
+            None
+        }
+    }
+
+    pub fn new_task(&mut self) {
+        self.nest.base = NEW_TASK;
+        self.nest.top.clear();
+        self.nest.locks.clear();
+    }
+
+    pub fn kernel_thread(&mut self, tasks: &mut Tasks) {
+        let stack = self.stack;
+        self.nest.base = tasks.thread(stack);
+        self.nest.top.clear();
+    }
+
+    /// `__switch_to_asm` touches `address` on the stack of the task it leaves.
+    pub fn switch_out(&mut self, tasks: &mut Tasks, address: u64) {
+        let stack = address & self.stack_mask;
+        if self.nest.base == TASK && self.stack == 0 {
+            self.nest.base = tasks.thread(stack);
+        }
+        self.stack = stack;
+        tasks.parked.insert(stack, self.nest.clone());
+    }
+
+    /// `__switch_to_asm` touches `address` on the stack of the task it enters.
+    pub fn switch_in(&mut self, tasks: &mut Tasks, address: u64) {
+        let stack = address & self.stack_mask;
+        if stack == self.stack {
+            return;
+        }
+        self.stack = stack;
+        self.nest = match tasks.parked.get(&stack) {
+            Some(nest) => nest.clone(),
+            None => Nest {
+                base: tasks.thread(stack),
+                ..Nest::default()
+            },
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_call_is_named_by_its_first_handler() {
+        let mut t = Tracker::new(0x4000);
+        t.user();
+        t.syscall_entry();
+        assert_eq!(t.current(), SYSCALL_UNKNOWN);
+        t.syscall(62);
+        t.syscall(200);
+        assert_eq!(t.current(), SYSCALL + 62);
+    }
+
+    #[test]
+    fn an_interrupt_in_a_system_call_is_background_until_it_returns() {
+        let mut t = Tracker::new(0x4000);
+        t.user();
+        t.syscall_entry();
+        t.syscall(1);
+        t.irq();
+        assert!(!is_foreground(t.current()));
+        t.enter(SOFTIRQ);
+        t.exception(); // a fault in a softirq stays the softirq's
+        assert_eq!(t.current(), SOFTIRQ);
+        t.exception_return();
+        t.leave(SOFTIRQ);
+        t.exception_return();
+        assert_eq!(t.current(), SYSCALL + 1);
+    }
+
+    #[test]
+    fn a_fault_from_user_code_is_the_workloads() {
+        let mut t = Tracker::new(0x4000);
+        t.user();
+        t.exception();
+        assert_eq!(t.current(), EXCEPTION);
+        assert!(is_foreground(t.current()));
+    }
+
+    #[test]
+    fn a_switch_keeps_each_tasks_context() {
+        let mut tasks = Tasks::default();
+        let mut t = Tracker::new(0x4000);
+        t.user();
+        t.syscall_entry();
+        t.syscall(7);
+        t.switch_out(&mut tasks, 0xffff_c900_0000_3f00);
+        t.switch_in(&mut tasks, 0xffff_c900_0001_3f00); // never seen: a thread
+        assert!(!is_foreground(t.current()));
+        let thread = t.current();
+        t.enter(CHARGED);
+        t.switch_out(&mut tasks, 0xffff_c900_0001_3e00);
+        t.switch_in(&mut tasks, 0xffff_c900_0000_3f10);
+        assert_eq!(t.current(), SYSCALL + 7);
+        t.switch_out(&mut tasks, 0xffff_c900_0000_3f00);
+        t.switch_in(&mut tasks, 0xffff_c900_0001_3e00);
+        assert_eq!(t.current(), CHARGED);
+        assert_eq!(t.working_thread(), Some(0xffff_c900_0001_0000));
+        t.leave(CHARGED);
+        assert_eq!(t.current(), thread);
+        assert_eq!(
+            tasks.stacks[(thread - TASK) as usize],
+            0xffff_c900_0001_0000
+        );
+    }
+
+    #[test]
+    fn a_stack_used_again_does_not_inherit_the_dead_tasks_context() {
+        let mut tasks = Tasks::default();
+        let mut t = Tracker::new(0x4000);
+        t.user();
+        t.syscall_entry();
+        t.syscall(60);
+        t.switch_out(&mut tasks, 0x1_0000);
+        t.switch_in(&mut tasks, 0x2_0000);
+        t.switch_out(&mut tasks, 0x2_0000);
+        t.switch_in(&mut tasks, 0x1_0000);
+        t.new_task();
+        assert_eq!(t.current(), NEW_TASK);
+    }
+
+    #[test]
+    fn the_scheduler_is_background_until_the_task_that_called_it_goes_on() {
+        let mut tasks = Tasks::default();
+        let mut t = Tracker::new(0x4000);
+        t.syscall_entry();
+        t.syscall(7);
+        t.enter(SCHEDULER);
+        assert!(!is_foreground(t.current()));
+        t.switch_out(&mut tasks, 0x8010);
+        t.switch_in(&mut tasks, 0xc010);
+        t.switch_out(&mut tasks, 0xc010);
+        t.switch_in(&mut tasks, 0x8010);
+        assert_eq!(t.current(), SCHEDULER);
+        t.leave(SCHEDULER);
+        assert_eq!(t.current(), SYSCALL + 7);
+    }
+
+    #[test]
+    fn the_stack_is_known_from_what_is_pushed_at_the_entry() {
+        let mut t = Tracker::new(0x4000);
+        assert!(!t.on_own_stack(0xffff_c900_0000_3f00));
+        t.stack_at(0xffff_c900_0000_3ff8);
+        assert!(t.on_own_stack(0xffff_c900_0000_0010));
+        assert!(!t.on_own_stack(0xffff_c900_0000_4000));
+    }
+}

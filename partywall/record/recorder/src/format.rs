@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The recording as a file. `docs/recording.md` describes it.
+
+use crate::locks::Sums;
+use crate::table::{AccessSlot, LineSlot, Tables};
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+pub const MAGIC: &[u8; 8] = b"PWALLREC";
+// VERSION, and LINE_SHIFT: a line's number is its address shifted by that.
+include!(concat!(env!("OUT_DIR"), "/format.rs"));
+
+/// What is known of one party beside its tables. A party is a vCPU, or a
+/// kernel thread that does charged work on one.
+#[derive(Default, Clone)]
+pub struct Summary {
+    pub cpu: u32,
+    /// Base of the thread's stack; 0 for the vCPU itself.
+    pub thread: u64,
+    pub windows: u32,
+    /// In the foreground, but for those that spin for a lock.
+    pub kernel_instructions: u64,
+    pub spinning_instructions: u64,
+    pub user_instructions: u64,
+    pub background_instructions: u64,
+    pub calls: Vec<u64>,
+}
+
+/// A finished recording.
+pub struct Recording<'a> {
+    pub visit_distance: u32,
+    /// Instruction, and the call that led into its function or 0.
+    pub sites: &'a [(u64, u64)],
+    pub stacks: &'a [u64],
+    pub locks: &'a Sums,
+    pub counts: usize,
+    pub parties: Vec<(Summary, &'a Tables)>,
+}
+
+const fn crc_table() -> [u32; 256] {
+    let mut table = [0u32; 256];
+    let mut n = 0;
+    while n < 256 {
+        let mut c = n as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            c = if c & 1 != 0 {
+                0xedb8_8320 ^ (c >> 1)
+            } else {
+                c >> 1
+            };
+            bit += 1;
+        }
+        table[n] = c;
+        n += 1;
+    }
+    table
+}
+
+static CRC_TABLE: [u32; 256] = crc_table();
+
+/// Writes through, and keeps the length and the CRC-32 (IEEE) of all it wrote.
+struct Checked<W: Write> {
+    inner: W,
+    crc: u32,
+    length: u64,
+}
+
+impl<W: Write> Checked<W> {
+    fn new(inner: W) -> Self {
+        Checked {
+            inner,
+            crc: !0,
+            length: 0,
+        }
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        for byte in bytes {
+            self.crc = CRC_TABLE[((self.crc ^ *byte as u32) & 0xff) as usize] ^ (self.crc >> 8);
+        }
+        self.length += bytes.len() as u64;
+        self.inner.write_all(bytes)
+    }
+
+    fn u32(&mut self, value: u32) -> io::Result<()> {
+        self.put(&value.to_le_bytes())
+    }
+
+    fn u64(&mut self, value: u64) -> io::Result<()> {
+        self.put(&value.to_le_bytes())
+    }
+}
+
+fn line_of(slot: &LineSlot) -> u64 {
+    slot.key >> 1
+}
+
+/// Lines that can move: several parties visited, and one of them wrote.
+fn movable(parties: &[(Summary, &Tables)]) -> HashSet<u64> {
+    struct Seen {
+        last: usize,
+        several: bool,
+        written: bool,
+    }
+    let mut lines: HashMap<u64, Seen> = HashMap::new();
+    for (party, (_, tables)) in parties.iter().enumerate() {
+        for slot in tables.lines.iter() {
+            let seen = lines.entry(line_of(slot)).or_insert(Seen {
+                last: party,
+                several: false,
+                written: false,
+            });
+            seen.several |= seen.last != party;
+            seen.written |= slot.write_visits > 0;
+        }
+    }
+    lines
+        .into_iter()
+        .filter(|(_, seen)| seen.several && seen.written)
+        .map(|(line, _)| line)
+        .collect()
+}
+
+impl Recording<'_> {
+    /// Writes to `out`. Lines that one party alone visited, or nobody wrote,
+    /// can't move; they are counted, not listed.
+    pub fn write(&self, out: impl Write) -> io::Result<()> {
+        let movable = movable(&self.parties);
+        let listed = |line: u64| movable.contains(&line);
+        let mut locks: Vec<_> = self
+            .locks
+            .iter()
+            .filter(|(address, _)| listed(**address >> LINE_SHIFT))
+            .collect();
+        locks.sort_unstable_by_key(|(address, _)| **address);
+        let mut w = Checked::new(BufWriter::with_capacity(1 << 20, out));
+        w.put(MAGIC)?;
+        for value in [
+            VERSION,
+            self.parties.len() as u32,
+            self.visit_distance,
+            self.sites.len() as u32,
+            self.stacks.len() as u32,
+            self.counts as u32,
+            locks.len() as u32,
+        ] {
+            w.u32(value)?;
+        }
+        for (address, caller) in self.sites {
+            w.u64(*address)?;
+            w.u64(*caller)?;
+        }
+        for stack in self.stacks {
+            w.u64(*stack)?;
+        }
+        for (address, sum) in locks {
+            for value in [
+                *address,
+                sum.exclusive,
+                sum.shared,
+                sum.own,
+                sum.all,
+                sum.slept,
+                sum.waited,
+            ] {
+                w.u64(value)?;
+            }
+        }
+        for (summary, tables) in &self.parties {
+            let mut lines: Vec<&LineSlot> =
+                tables.lines.iter().filter(|s| listed(line_of(s))).collect();
+            let still = tables.lines.iter().count() - lines.len();
+            lines.sort_unstable_by_key(|s| s.key);
+            let mut accesses: Vec<&AccessSlot> = tables
+                .accesses
+                .iter()
+                .filter(|s| {
+                    listed(s.address >> LINE_SHIFT)
+                        || listed((s.address + s.size as u64 - 1) >> LINE_SHIFT)
+                })
+                .collect();
+            accesses.sort_unstable_by_key(|s| {
+                (
+                    s.address,
+                    self.sites[s.site as usize],
+                    s.context,
+                    s.size,
+                    s.flags,
+                )
+            });
+            w.u32(summary.cpu)?;
+            w.u32(summary.windows)?;
+            w.u32(lines.len() as u32)?;
+            w.u32(accesses.len() as u32)?;
+            w.u32(still as u32)?;
+            for value in [
+                summary.thread,
+                summary.kernel_instructions,
+                summary.spinning_instructions,
+                summary.user_instructions,
+                summary.background_instructions,
+                tables.foreground_accesses,
+                tables.background_accesses,
+            ] {
+                w.u64(value)?;
+            }
+            for n in 0..self.counts {
+                w.u64(summary.calls.get(n).copied().unwrap_or(0))?;
+            }
+            for s in lines {
+                w.u64(s.key)?;
+                w.u32(s.read_visits)?;
+                w.u32(s.write_visits)?;
+            }
+            for s in accesses {
+                w.u64(s.address)?;
+                w.u32(s.site)?;
+                w.put(&s.context.to_le_bytes())?;
+                w.put(&[s.size, s.flags])?;
+                w.u32(s.reads)?;
+                w.u32(s.writes)?;
+            }
+        }
+        let length = w.length;
+        w.u64(length)?;
+        let crc = !w.crc;
+        w.inner.write_all(&crc.to_le_bytes())?;
+        w.inner.flush()
+    }
+
+    /// Writes beside `path` and renames, so that no half-written file bears the name.
+    pub fn save(&self, path: &Path) -> io::Result<()> {
+        let part = path.with_extension("part");
+        let file = File::create(&part)?;
+        self.write(&file)?;
+        file.sync_all()?;
+        std::fs::rename(&part, path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::locks::Sums;
+    use crate::table::Access;
+
+    fn touch(tables: &mut Tables, address: u64, store: bool) {
+        tables.record(
+            Access {
+                address,
+                size: 8,
+                store,
+                atomic: true,
+                site: 0,
+                context: 0x100,
+                foreground: true,
+            },
+            &mut 0,
+        );
+    }
+
+    #[test]
+    fn lists_lines_that_move_and_counts_the_others() {
+        let mut a = Tables::new(4);
+        let mut b = Tables::new(4);
+        for (tables, own) in [(&mut a, 0x9000u64), (&mut b, 0xa000)] {
+            touch(tables, 0x1000, true); // moves
+            touch(tables, 0x2000, false); // everybody reads
+            touch(tables, own, true); // nobody else's
+        }
+        let mut locks = Sums::new();
+        locks.entry(0x1000).or_default().exclusive = 3;
+        locks.entry(0x2000).or_default().exclusive = 4; // on a line that stays
+        let recording = Recording {
+            visit_distance: 4,
+            sites: &[(0xffff_ffff_8100_0000, 0)],
+            stacks: &[],
+            locks: &locks,
+            counts: 0,
+            parties: vec![(Summary::default(), &a), (Summary::default(), &b)],
+        };
+        let mut out = Vec::new();
+        recording.write(&mut out).unwrap();
+        // header, one site, one lock; per party: a header, one line, one access; trailer
+        assert_eq!(out.len(), 8 + 28 + 16 + 56 + 2 * (20 + 56 + 16 + 24) + 12);
+        assert_eq!(&out[..8], MAGIC);
+        let length = u64::from_le_bytes(out[out.len() - 12..out.len() - 4].try_into().unwrap());
+        assert_eq!(length as usize, out.len() - 12);
+    }
+
+    #[test]
+    fn the_checksum_is_the_usual_crc32() {
+        let mut w = Checked::new(Vec::new());
+        w.put(b"123456789").unwrap();
+        assert_eq!(!w.crc, 0xcbf4_3926);
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error() {
+        let recording = Recording {
+            visit_distance: 4,
+            sites: &[],
+            stacks: &[],
+            locks: &Sums::new(),
+            counts: 0,
+            parties: vec![],
+        };
+        let full = File::create("/dev/full").unwrap();
+        assert!(recording.write(&full).is_err());
+    }
+}

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Reads what the recorder wrote. `docs/recording.md` describes the file."""
+
+from __future__ import annotations
+
+import struct
+import tomllib
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partywall.core.errors import EnvironmentProblem
+from partywall.record.plugin import SOURCE
+
+# Numbers that the recorder is built with.
+_NUMBERS: dict[str, dict[str, int]] = tomllib.loads((SOURCE / "numbers.toml").read_text())
+
+MAGIC = b"PWALLREC"
+VERSION: int = _NUMBERS["format"]["version"]
+LINE_SHIFT: int = _NUMBERS["format"]["line_shift"]
+LINE_SIZE = 1 << LINE_SHIFT
+"""Bytes."""
+
+LINE = np.dtype([("key", "<u8"), ("reads", "<u4"), ("writes", "<u4")])
+ACCESS = np.dtype(
+    [
+        ("address", "<u8"),
+        ("site", "<u4"),
+        ("context", "<u2"),
+        ("size", "u1"),
+        ("flags", "u1"),
+        ("reads", "<u4"),
+        ("writes", "<u4"),
+    ]
+)
+LOCK = np.dtype(
+    [
+        ("address", "<u8"),
+        ("exclusive", "<u8"),
+        ("shared", "<u8"),
+        ("own", "<u8"),
+        ("all", "<u8"),
+        ("slept", "<u8"),
+        ("waited", "<u8"),
+    ]
+)
+ATOMIC = 1
+
+_CONTEXT = _NUMBERS["context"]
+USER, IRQ, SOFTIRQ = _CONTEXT["user"], _CONTEXT["irq"], _CONTEXT["softirq"]
+EXCEPTION, NEW_TASK = _CONTEXT["exception"], _CONTEXT["new_task"]
+SYSCALL_UNKNOWN, SCHEDULER = _CONTEXT["syscall_unknown"], _CONTEXT["scheduler"]
+BACKGROUND = (IRQ, SOFTIRQ, SCHEDULER)
+CHARGED, SYSCALL, TASK = _CONTEXT["charged"], _CONTEXT["syscall"], _CONTEXT["task"]
+
+Array = npt.NDArray[Any]
+
+
+class RecordingError(EnvironmentProblem):
+    """The file is no whole recording of this version."""
+
+
+@dataclass(frozen=True)
+class Party:
+    """What one vCPU did, or one kernel thread on it, in work the workload pays for.
+
+    ``thread``: base of that thread's stack, 0 for the vCPU itself. ``lines`` (dtype
+    LINE): key = line number << 1 | foreground, visits that only read, visits
+    that wrote. ``accesses`` (dtype ACCESS): by address, code (index into
+    Recording.sites) and context. Both hold only lines that several parties
+    visited and one wrote; ``still_lines`` counts the rest.
+    """
+
+    cpu: int
+    thread: int
+    windows: int
+    kernel_instructions: int
+    spinning_instructions: int
+    user_instructions: int
+    background_instructions: int
+    foreground_accesses: int
+    background_accesses: int
+    still_lines: int
+    calls: tuple[int, ...]
+    lines: Array
+    accesses: Array
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One window: vCPUs in order, then threads.
+
+    ``sites``, shape (n, 2): addresses of an instruction and of the call that led
+    into its function, 0 unless that is a leaf (`partywall.record.hooks`). ``stacks``:
+    base of the stack of thread n, for contexts TASK + n. ``locks`` (dtype LOCK):
+    by address of the lock's word, how often it was held for one alone and shared;
+    of the former, instructions meanwhile (own: while nothing was taken after it)
+    and how often the holder was switched away from or waited for RCU.
+    """
+
+    visit_distance: int
+    sites: Array
+    stacks: Array
+    locks: Array
+    parties: tuple[Party, ...]
+
+
+class _Reader:
+    """Takes typed pieces off a buffer; running out of it is an error."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def take(self, length: int) -> bytes:
+        piece = self.data[self.at : self.at + length]
+        if len(piece) != length:
+            raise RecordingError("the recording is truncated", "run the check again")
+        self.at += length
+        return piece
+
+    def numbers(self, form: str) -> tuple[int, ...]:
+        return struct.unpack("<" + form, self.take(struct.calcsize("<" + form)))
+
+    def array(self, dtype: Any, count: int) -> Array:
+        dtype = np.dtype(dtype)
+        return np.frombuffer(self.take(dtype.itemsize * count), dtype=dtype)
+
+
+def parse(data: bytes) -> Recording:
+    """A recording from its bytes; RecordingError if anything about them is off."""
+    if data[: len(MAGIC)] != MAGIC:
+        raise RecordingError("this is no recording: its first bytes are wrong")
+    reader = _Reader(data)
+    reader.take(len(MAGIC))
+    version, parties, distance, sites, stacks, counts = reader.numbers("6I")
+    if version != VERSION:
+        raise RecordingError(
+            f"the recording is of version {version}, this program reads {VERSION}",
+            "run make setup, which builds the recorder anew",
+        )
+    (locks,) = reader.numbers("I")
+    if len(data) < reader.at + 12:
+        raise RecordingError("the recording is truncated", "run the check again")
+    length, checksum = struct.unpack("<QI", data[-12:])
+    if length != len(data) - 12 or checksum != zlib.crc32(data[:-4]):
+        raise RecordingError(
+            "the recording is truncated or damaged: its checksum is wrong", "run the check again"
+        )
+    body = _Reader(data[:-12])
+    body.at = reader.at
+    if 76 * parties > len(data):
+        raise RecordingError("the recording is damaged: it claims more parties than it holds")
+    site_array = body.array("<u8", 2 * sites).reshape(-1, 2)
+    stack_array = body.array("<u8", stacks)
+    lock_array = body.array(LOCK, locks)
+    read = tuple(_party(body, counts, sites) for _ in range(parties))
+    if body.at != len(body.data):
+        raise RecordingError("the recording has bytes that belong to nothing")
+    return Recording(distance, site_array, stack_array, lock_array, read)
+
+
+def _party(body: _Reader, counts: int, sites: int) -> Party:
+    cpu, windows, lines, accesses, still = body.numbers("5I")
+    thread, kernel, spinning, user, background = body.numbers("5Q")
+    foreground_accesses, background_accesses = body.numbers("2Q")
+    calls = body.numbers(f"{counts}Q")
+    line_array = body.array(LINE, lines)
+    access_array = body.array(ACCESS, accesses)
+    if len(access_array) and int(access_array["site"].max()) >= sites:
+        raise RecordingError("the recording is damaged: it names code that it does not list")
+    return Party(
+        cpu=cpu,
+        thread=thread,
+        windows=windows,
+        kernel_instructions=kernel,
+        spinning_instructions=spinning,
+        user_instructions=user,
+        background_instructions=background,
+        foreground_accesses=foreground_accesses,
+        background_accesses=background_accesses,
+        still_lines=still,
+        calls=calls,
+        lines=line_array,
+        accesses=access_array,
+    )
+
+
+def load(path: Path) -> Recording:
+    """A recording from a file."""
+    try:
+        return parse(path.read_bytes())
+    except OSError as error:
+        raise RecordingError(f"{path}: {error.strerror}") from error

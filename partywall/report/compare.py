@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A comparison for people at a terminal, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from partywall.report.terminal import print_blocks
+from partywall.report.words import plain, rate, topology
+from partywall.results.compare import Change, Comparison, WorkloadChange
+
+OBJECTS = 12
+"""Objects with walls shown for each workload unless all are asked for."""
+
+LOCK = 0.01
+"""Share of an operation's instructions from which on a lock is shown."""
+
+
+def render(comparison: Comparison, console: Console, *, verbose: bool = False) -> None:
+    """Print the comparison. ``verbose``: every object, however many."""
+    print_blocks(_blocks(comparison, verbose), console)
+
+
+def _blocks(comparison: Comparison, verbose: bool) -> Iterator[RenderableType]:
+    head = Table.grid(padding=(0, 2, 0, 0))
+    head.add_column(style="dim", no_wrap=True)
+    head.add_column(overflow="fold")
+    for label, kernel in (("before", comparison.before), ("after", comparison.after)):
+        head.add_row(label, Text(plain(f"{kernel.release} ({kernel.source})")))
+    yield head
+    yield ""
+    yield _summary(comparison.workloads)
+    yield from _calls(comparison.workloads)
+    for workload in comparison.workloads:
+        if workload.objects:
+            yield ""
+            yield from _objects(workload, None if verbose else OBJECTS)
+            yield from _locks(workload)
+    if comparison.alone:
+        yield ""
+        yield Text(plain(f"only in one of the two: {', '.join(comparison.alone)}"))
+
+
+def _arrow(change: Change) -> str:
+    return f"{rate(change.before)} -> {rate(change.after)}"
+
+
+def _percent(change: Change) -> str:
+    """By how much it grew, ``-12.3%``; ``=`` if it did not."""
+    if change.before == change.after:
+        return "="
+    share = change.relative
+    return "new" if share is None else f"{share:+.1%}"
+
+
+def _summary(workloads: list[WorkloadChange]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("workload", overflow="fold")
+    table.add_column("topology", justify="right", no_wrap=True)
+    table.add_column("walls", justify="right", no_wrap=True)
+    table.add_column("transfers/op", justify="right", no_wrap=True)
+    table.add_column("kernel instr/op", justify="right", no_wrap=True)
+    for one in workloads:
+        walls = f"{one.walls.before:.0f} -> {one.walls.after:.0f}"
+        fewer = one.wall_transfers.after < one.wall_transfers.before
+        more = one.wall_transfers.after > one.wall_transfers.before
+        instructions = f"{one.instructions.after:,.0f} {_percent(one.instructions):>6}"
+        table.add_row(
+            Text(plain(one.title)),
+            topology(one.topology),
+            walls,
+            Text(_arrow(one.wall_transfers), "green" if fewer else "red" if more else ""),
+            instructions,
+        )
+    return table
+
+
+def _calls(workloads: list[WorkloadChange]) -> Iterator[RenderableType]:
+    if not any(one.calls for one in workloads):
+        return
+    yield ""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("calls/op", justify="right", no_wrap=True)
+    table.add_column("function", overflow="fold")
+    table.add_column("workload", overflow="fold")
+    for one in workloads:
+        for call in one.calls:
+            table.add_row(
+                _arrow(call.calls),
+                Text(plain(call.function)),
+                Text(plain(f"{one.title} {topology(one.topology)}")),
+            )
+    yield table
+
+
+def _locks(workload: WorkloadChange) -> Iterator[RenderableType]:
+    """Locks that hold up at least a hundredth of an operation, on either kernel."""
+    least = LOCK * workload.instructions.before
+    shown = [
+        lock
+        for lock in workload.locks
+        if max(lock.instructions.before, lock.instructions.after) >= least
+    ]
+    if not shown:
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("instr/op", justify="right", no_wrap=True)
+    table.add_column("under the lock", overflow="fold")
+    for lock in shown:
+        table.add_row(_arrow(lock.instructions), Text(plain(lock.object)))
+    yield table
+
+
+def _objects(workload: WorkloadChange, most: int | None) -> Iterator[RenderableType]:
+    yield Text(plain(f"{workload.title}, {topology(workload.topology)}"), "bold")
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("transfers/op", justify="right", no_wrap=True)
+    table.add_column("lines", justify="right", no_wrap=True)
+    table.add_column("wall", overflow="fold")
+    for change in workload.objects[:most]:
+        gone, new = not change.transfers.after, not change.transfers.before
+        table.add_row(
+            Text(_arrow(change.transfers), "green" if gone else "red" if new else ""),
+            f"{change.lines.before:.0f} -> {change.lines.after:.0f}",
+            Text(plain(change.object)),
+        )
+    yield table
+    rest = workload.objects[most:] if most is not None else []
+    if rest:
+        before = sum(change.transfers.before for change in rest)
+        after = sum(change.transfers.after for change in rest)
+        yield Text(
+            f"and {len(rest)} more objects: {rate(before)} -> {rate(after)} (--all shows them)"
+        )

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Predictions for people at a terminal, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from partywall.model.predict import Check, Outlook, Pair
+from partywall.model.profiles import Profile
+from partywall.model.queues import Point, Prediction, Range
+from partywall.report.terminal import print_blocks
+from partywall.report.words import percent, plain, rate, topology
+
+STATIONS = 4
+"""Lines that bound a workload that are named."""
+
+
+def render(found: Outlook, console: Console) -> None:
+    """Print the predictions."""
+    print_blocks(_blocks(found), console)
+
+
+def speed(value: float) -> str:
+    """Operations per second, with three digits.
+
+    >>> [speed(x) for x in (381432.1, 12152, 73.25, 0.1234, 0)]
+    ['381,000', '12,200', '73.2', '0.123', '0']
+    """
+    if value <= 0:
+        return "0"
+    if value >= 1000:
+        digits = len(f"{value:.0f}") - 3
+        return f"{round(value, -digits):,.0f}"
+    return f"{value:.3g}"
+
+
+def _head(found: Outlook) -> Table:
+    head = Table.grid(padding=(0, 2, 0, 0))
+    head.add_column(style="dim", no_wrap=True)
+    head.add_column(overflow="fold")
+    kernels = [("kernel", found.before)]
+    if found.after:
+        kernels = [("before", found.before), ("after", found.after)]
+    for label, kernel in kernels:
+        head.add_row(label, Text(plain(f"{kernel.release} ({kernel.source})")))
+    profile = found.profile
+    head.add_row("machine", Text(plain(f"{profile.name}: {profile.description}")))
+    return head
+
+
+def _blocks(found: Outlook) -> Iterator[RenderableType]:
+    yield _head(found)
+    for pair in found.workloads:
+        yield ""
+        shape = topology(pair.before.topology)
+        yield Text(plain(f"{pair.title}, measured as {shape}: {pair.operation}"), "bold")
+        yield _both(pair.before, pair.after) if pair.after else _one(pair.before)
+        yield from _notes(pair)
+    if found.alone:
+        yield ""
+        yield Text(plain(f"only in the second: {', '.join(found.alone)}"))
+
+
+def _span(found: Range, say: Any) -> str:
+    return f"{say(found.low)} to {say(found.high)}"
+
+
+def _mark(point: Point, prediction: Prediction) -> str:
+    """The number of containers, marked where they have to share cores."""
+    return f"{point.containers}{'*' if point.containers > prediction.cores else ' '}"
+
+
+def _one(prediction: Prediction) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column(prediction.of, justify="right", no_wrap=True)
+    table.add_column("op/s of each", justify="right", no_wrap=True)
+    table.add_column("at least to at most", no_wrap=True)
+    table.add_column("of one alone", justify="right", no_wrap=True)
+    table.add_column("waits", justify="right", no_wrap=True)
+    for point in prediction.points:
+        table.add_row(
+            _mark(point, prediction),
+            speed(point.throughput.usual),
+            _span(point.throughput, speed),
+            percent(point.relative.usual),
+            percent(point.stalled.usual),
+        )
+    return table
+
+
+def _both(before: Prediction, after: Prediction) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column(before.of, justify="right", no_wrap=True)
+    table.add_column("op/s of each", justify="right", no_wrap=True)
+    table.add_column("after", justify="right", no_wrap=True)
+    table.add_column("times", justify="right", no_wrap=True)
+    table.add_column("of one alone", no_wrap=True)
+    for old, new in zip(before.points, after.points, strict=True):
+        table.add_row(
+            _mark(old, before),
+            speed(old.throughput.usual),
+            speed(new.throughput.usual),
+            f"{new.throughput.usual / old.throughput.usual:.2f}",
+            f"{percent(old.relative.usual)} -> {percent(new.relative.usual)}",
+        )
+    return table
+
+
+def _notes(pair: Pair) -> Iterator[RenderableType]:
+    sides = [("", pair.before)]
+    if pair.after:
+        sides = [("before: ", pair.before), ("after: ", pair.after)]
+    for label, one in sides:
+        named = [
+            f"{rate(station.transfers)} on {station.object}" for station in one.stations[:STATIONS]
+        ]
+        rest = one.stations[STATIONS:]
+        if rest:
+            named.append(f"{rate(sum(s.transfers for s in rest))} on {len(rest)} more lines")
+        queued = ", ".join(named) or "no line"
+        yield Text(plain(f"{label}transfers/op that are queued for: {queued}"))
+        held = max(one.stations, key=lambda station: station.held, default=None)
+        if held is not None and held.held >= 1:
+            yield Text(
+                plain(f"{label}instructions/op under one lock: {rate(held.held)}, {held.object}")
+            )
+        if one.handed_over >= 0.01:
+            yield Text(f"{label}and {rate(one.handed_over)} that nobody queues for")
+        if one.unknown:
+            yield Text(plain(f"{label}an upper bound; not known: {'; '.join(one.unknown)}"))
+    if any(point.containers > pair.before.cores for point in pair.before.points):
+        yield Text(f"* more than the machine's {pair.before.cores} cores, which they share")
+
+
+def render_checks(
+    profiles: list[tuple[Profile, list[Check]]], stalls: list[Check], console: Console
+) -> None:
+    """Print what others measured beside the model's figures."""
+    print_blocks(_checks(profiles, stalls), console)
+
+
+def _checks(
+    profiles: list[tuple[Profile, list[Check]]], stalls: list[Check]
+) -> Iterator[RenderableType]:
+    for profile, checks in profiles:
+        yield Text(plain(f"signals, {profile.name}: {profile.description}"), "bold")
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+        for name in ("containers", "published op/s", "predicted", "error"):
+            table.add_column(name, justify="right", no_wrap=True)
+        table.add_column("at least to at most", no_wrap=True)
+        for check in checks:
+            table.add_row(
+                str(check.count),
+                f"{check.published:,.0f}",
+                speed(check.predicted),
+                f"{check.error:+.0%}",
+                f"{speed(check.low)} to {speed(check.high)}",
+            )
+        yield table
+        yield ""
+    yield Text("stalls in overlayfs, any machine", "bold")
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for name in ("cores", "published", "predicted", "error"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for number, check in enumerate(stalls):
+        table.add_row(
+            str(check.count),
+            f"{check.published:.1%}",
+            f"{check.predicted:.1%}",
+            "given" if number == 0 else f"{check.error:+.0%}",
+        )
+    yield table

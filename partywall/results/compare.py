@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Two results side by side: what a change of the kernel did to each workload."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Final, Literal
+
+from pydantic import Field
+
+from partywall.core.errors import UsageProblem
+from partywall.core.topology import Topology
+from partywall.results.document import Document, Model
+from partywall.results.result import KernelId, Result, WorkloadResult
+
+SCHEMA: Final = "partywall.compare/2"
+
+
+class Change(Model):
+    """One figure before and after, per operation."""
+
+    before: float
+    after: float
+
+    @property
+    def relative(self) -> float | None:
+        """After less before, as a share of before; None where that was 0."""
+        return (self.after - self.before) / self.before if self.before else None
+
+
+class WallChange(Model):
+    """The walls on one object: transfers per operation, 0 if there is none."""
+
+    object: str
+    transfers: Change
+    lines: Change = Field(description="Cache lines of the object that are walls.")
+
+
+class CallChange(Model):
+    """Calls per operation of a function that the workload counts."""
+
+    function: str
+    calls: Change
+
+
+class LockChange(Model):
+    """Instructions per operation under a lock that containers share."""
+
+    object: str = Field(description="And its field; locks of one name are added up.")
+    instructions: Change
+
+
+class WorkloadChange(Model):
+    """One workload in one topology on both kernels."""
+
+    title: str
+    operation: str
+    topology: Topology
+    threshold: float
+    walls: Change = Field(description="Number of walls.")
+    wall_transfers: Change = Field(description="Transfers per op on walls.")
+    all_transfers: Change = Field(description="Transfers per op on all lines, walls or not.")
+    instructions: Change = Field(description="Kernel instructions per op.")
+    calls: list[CallChange]
+    objects: list[WallChange] = Field(description="Most transfers of either kernel first.")
+    locks: list[LockChange] = Field(
+        default_factory=list, description="Most instructions on either kernel first."
+    )
+
+
+class Comparison(Document):
+    """Two kernels on the same workloads."""
+
+    schema_: Literal["partywall.compare/2"] = Field(default=SCHEMA, alias="schema")
+    before: KernelId
+    after: KernelId
+    workloads: list[WorkloadChange]
+    alone: list[str] = Field(description="Workloads that only one of the results has.")
+
+    @property
+    def worst(self) -> float:
+        """Transfers per op of the object with the most, after."""
+        return max((o.transfers.after for w in self.workloads for o in w.objects), default=0.0)
+
+
+def _by_object(result: WorkloadResult) -> dict[str, tuple[float, int]]:
+    """Transfers per op and number of walls, by the object's name.
+
+    Addresses say nothing across kernels; an object that is made more than
+    once, as one of a slab cache, is taken together with its like.
+    """
+    found: dict[str, list[float]] = defaultdict(list)
+    for wall in result.walls:
+        found[wall.object.name].append(wall.transfers)
+    return {name: (sum(all_), len(all_)) for name, all_ in found.items()}
+
+
+def _objects(before: WorkloadResult, after: WorkloadResult) -> list[WallChange]:
+    old, new = _by_object(before), _by_object(after)
+    changes = [
+        WallChange(
+            object=name,
+            transfers=Change(before=old.get(name, (0, 0))[0], after=new.get(name, (0, 0))[0]),
+            lines=Change(before=old.get(name, (0, 0))[1], after=new.get(name, (0, 0))[1]),
+        )
+        for name in {**old, **new}
+    ]
+    return sorted(changes, key=lambda o: (-max(o.transfers.before, o.transfers.after), o.object))
+
+
+def _calls(before: WorkloadResult, after: WorkloadResult) -> list[CallChange]:
+    old = {call.function: call.per_op for call in before.calls}
+    new = {call.function: call.per_op for call in after.calls}
+    return [
+        CallChange(function=name, calls=Change(before=old[name], after=new[name]))
+        for name in old
+        if name in new
+    ]
+
+
+def _locks(before: WorkloadResult, after: WorkloadResult) -> list[LockChange]:
+    sides: tuple[dict[str, float], dict[str, float]] = (defaultdict(float), defaultdict(float))
+    for found, result in zip(sides, (before, after), strict=True):
+        for lock in result.locks:
+            found[lock.name] += lock.instructions
+    old, new = sides
+    changes = [
+        LockChange(
+            object=name, instructions=Change(before=old.get(name, 0), after=new.get(name, 0))
+        )
+        for name in {**old, **new}
+    ]
+    return sorted(
+        changes, key=lambda o: (-max(o.instructions.before, o.instructions.after), o.object)
+    )
+
+
+def _workload(before: WorkloadResult, after: WorkloadResult) -> WorkloadChange:
+    return WorkloadChange(
+        title=before.title,
+        operation=before.operation,
+        topology=before.topology,
+        threshold=before.threshold,
+        walls=Change(before=len(before.walls), after=len(after.walls)),
+        wall_transfers=Change(before=before.wall_transfers, after=after.wall_transfers),
+        all_transfers=Change(
+            before=before.between + before.within, after=after.between + after.within
+        ),
+        instructions=Change(before=before.instructions.kernel, after=after.instructions.kernel),
+        calls=_calls(before, after),
+        objects=_objects(before, after),
+        locks=_locks(before, after),
+    )
+
+
+Key = tuple[str, int, int, int, str, float]
+
+
+def keyed(results: Iterable[WorkloadResult]) -> dict[Key, WorkloadResult]:
+    """By all that has to be equal for two figures to be comparable."""
+    return {
+        (r.title, r.topology.containers, r.topology.cpus, r.window, r.confinement, r.threshold): r
+        for r in results
+    }
+
+
+def compare(before: Result, after: Result) -> Comparison:
+    """The two results by workload. UsageProblem if they share none.
+
+    Workloads are the same if title, topology, window, confinement and
+    threshold are.
+    """
+    old, new = keyed(before.workloads), keyed(after.workloads)
+    both = [key for key in old if key in new]
+    if not both:
+        raise UsageProblem(
+            "the two results have no workload in common",
+            "measure both with the same workloads, topology and confinement",
+        )
+    alone = [key for key in [*old, *new] if key not in both]
+    return Comparison(
+        before=before.kernel,
+        after=after.kernel,
+        workloads=[_workload(old[key], new[key]) for key in both],
+        alone=[f"{title} {containers} x {cpus}" for title, containers, cpus, *_ in alone],
+    )

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a change of the kernel made worse or better: findings, for a kernel's CI.
+
+`compare` has every figure of two results; this has only what changed by more
+than chance does, and says which of it is a regression.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from pydantic import Field
+
+from partywall.core.topology import Topology
+from partywall.results.compare import Change, WorkloadChange, compare
+from partywall.results.document import Document, Model
+from partywall.results.result import OLDER, KernelId, Result
+
+SCHEMA: Final = "partywall.diff/1"
+
+_OLD = "locks and instructions: one of the results is of an older Partywall; measure it again"
+
+What = Literal["wall", "instructions", "calls", "lock"]
+How = Literal["appeared", "went", "grew", "shrank"]
+
+
+class Tolerance(Model):
+    """What is still chance. A change counts if it is more than both say."""
+
+    least: float = Field(default=0.25, ge=0, description="Transfers or calls per op.")
+    share: float = Field(default=0.10, ge=0, description="Of what was there before.")
+    instructions: float = Field(
+        default=0.05, ge=0, description="Share of an operation's instructions."
+    )
+
+
+class Finding(Model):
+    """One change that matters."""
+
+    workload: str
+    topology: Topology
+    what: What
+    name: str = Field(description="Of the object, function or lock; 'kernel' for all.")
+    how: How
+    per_op: Change
+
+    @property
+    def regression(self) -> bool:
+        """Whether it is for the worse."""
+        return self.how in ("appeared", "grew")
+
+
+class Difference(Document):
+    """What changed from one result to another, regressions first."""
+
+    schema_: Literal["partywall.diff/1"] = Field(default=SCHEMA, alias="schema")
+    before: KernelId
+    after: KernelId
+    tolerance: Tolerance
+    findings: list[Finding]
+    alone: list[str] = Field(description="Workloads that only one of the results has.")
+    left_out: str | None = Field(default=None, description="What can't be compared, and why.")
+
+    @property
+    def regressions(self) -> list[Finding]:
+        """Findings for the worse."""
+        return [finding for finding in self.findings if finding.regression]
+
+
+def how(change: Change, least: float, share: float) -> How | None:
+    """How a figure changed; None if by no more than ``least`` or ``share`` of what it was."""
+    moved = abs(change.after - change.before)
+    if moved <= least or moved <= share * change.before:
+        return None
+    if change.after > change.before:
+        return "grew" if change.before else "appeared"
+    return "shrank" if change.after else "went"
+
+
+def _findings(one: WorkloadChange, tolerance: Tolerance, *, alike: bool) -> list[Finding]:
+    """``alike``: both results count instructions the same way, and have locks."""
+    found: list[Finding] = []
+
+    def add(what: What, name: str, change: Change, least: float, share: float) -> None:
+        changed = how(change, least, share)
+        if changed is not None:
+            found.append(
+                Finding(
+                    workload=one.title,
+                    topology=one.topology,
+                    what=what,
+                    name=name,
+                    how=changed,
+                    per_op=change,
+                )
+            )
+
+    for wall in one.objects:
+        add("wall", wall.object, wall.transfers, tolerance.least, tolerance.share)
+    for call in one.calls:
+        add("calls", call.function, call.calls, tolerance.least, tolerance.share)
+    if not alike:
+        return found
+    ran = one.instructions
+    add("instructions", "kernel", ran, 0.0, tolerance.instructions)
+    for lock in one.locks:
+        # What matters of a lock is the share of an operation that it keeps others out of.
+        add("lock", lock.object, lock.instructions, tolerance.instructions * ran.before, 0.0)
+    return found
+
+
+def diff(before: Result, after: Result, tolerance: Tolerance) -> Difference:
+    """What changed. UsageProblem if the results have no workload in common."""
+    compared = compare(before, after)
+    alike = (before.schema_ == OLDER) == (after.schema_ == OLDER)
+    found = [
+        finding for one in compared.workloads for finding in _findings(one, tolerance, alike=alike)
+    ]
+    found.sort(key=lambda finding: not finding.regression)
+    return Difference(
+        before=before.kernel,
+        after=after.kernel,
+        tolerance=tolerance,
+        findings=found,
+        alone=compared.alone,
+        left_out=None if alike else _OLD,
+    )

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Documents: what commands print with ``--json``, keep, and send to others."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.json_schema import GenerateJsonSchema
+
+
+class Model(BaseModel):
+    """Immutable, and strict about unknown keys so that typos surface."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Document(Model):
+    """What a command prints with ``--json``: a model whose ``schema_`` says which."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+
+class _AsWritten(GenerateJsonSchema):
+    """`dump` leaves out no key, not even one that has its default."""
+
+    def field_is_required(self, field: Any, total: bool) -> bool:
+        return True
+
+
+class DocumentError(ValueError):
+    """A document cannot be written or used; the message is one line for the user."""
+
+
+def dump(document: Document) -> str:
+    """Return the document as JSON; equal ones give equal text.
+
+    Keys stand in the order in which their model declares them. DocumentError if it
+    holds a number that JSON has not.
+    """
+    try:
+        return encode(document)
+    except ValueError as error:
+        raise DocumentError(f"this result cannot be saved: {error}") from error
+
+
+def schema(kind: type[Document]) -> dict[str, Any]:
+    """Return the JSON schema of what `dump` writes of a kind of document."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": kind.model_fields["schema_"].default,
+        **kind.model_json_schema(schema_generator=_AsWritten, mode="serialization"),
+    }
+
+
+def encode(document: Document) -> str:
+    """Return the document as JSON. ValueError if it holds a number that JSON has not."""
+    return json.dumps(document.model_dump(by_alias=True), indent=1, allow_nan=False) + "\n"

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The one value that passes from measurement to any view.
+
+A `Result` is what a finished measurement knows: typed, versioned and
+JSON-serialisable.  Every report, comparison and later command works from it
+alone, so a saved result can be shown again without running a guest.
+
+All rates are per operation of the workload, averaged over every process of
+every container; addresses are hexadecimal strings (``"0xffff..."``) because
+JSON numbers lose precision beyond 2**53.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from partywall.core.topology import Scope, Topology
+from partywall.results.document import Document, Model
+
+SCHEMA: Final = "partywall.result/2"
+OLDER: Final = "partywall.result/1"
+"""The same without locks and waits, and with spinning among the kernel's instructions."""
+
+Address = Annotated[str, Field(pattern=r"^0x[0-9a-f]{1,16}$")]
+
+
+class KernelId(Model):
+    """Which kernel was measured, precisely enough to find it again."""
+
+    source: str = Field(description="What was asked for, e.g. 'debian' or a path.")
+    release: str = Field(description="uname -r.")
+    version: str = Field(description="The guest's /proc/version line.")
+    build_id: str = Field(description="GNU build ID of vmlinux, hex.")
+    image_sha256: str
+    config_sha256: str | None = Field(description="Hash of the kernel's config, if known.")
+
+
+class Environment(Model):
+    """Everything beside the kernel that a run depends on."""
+
+    partywall: str
+    qemu: str
+    plugin_abi: int
+    cpu_model: str
+    icount_shift: int = Field(description="2**shift ns of guest time per instruction.")
+    command_line: str = Field(description="Kernel command line.")
+    tools: dict[str, str] = Field(description="Versions of what the guest is made with.")
+    visit_distance: int = Field(
+        description="Line changes after which a return to a line is a new visit."
+    )
+
+
+class Instructions(Model):
+    """Instructions retired per operation, by where they ran."""
+
+    kernel: float = Field(
+        description="System calls, exceptions and charged kernel threads, spinning apart."
+    )
+    spinning: float = Field(
+        default=0.0,
+        description="In wait for a lock: how long is chance where one CPU runs at once.",
+    )
+    user: float
+    background: float = Field(description="Interrupts, softirqs, kernel threads.")
+
+
+class CallCount(Model):
+    """Calls per operation of a function the workload asked to count."""
+
+    function: str
+    per_op: float
+
+
+class LineObject(Model):
+    """What lives in a cache line."""
+
+    kind: Literal[
+        "global",
+        "module",
+        "percpu",
+        "slab",
+        "stack",
+        "page",
+        "pagetable",
+        "memory",
+        "vmalloc",
+        "code",
+        "unnamed",
+    ]
+    name: str = Field(description="Symbol, 'cache: struct type', or 'unnamed: why'.")
+    type: str | None = Field(default=None, description="C type of the object, if known.")
+    address: str = Field(description="Start of the object.")
+    size: int = Field(description="Bytes of the object.")
+    line: int = Field(description="Offset of the cache line within the object; may be < 0.")
+    state: Literal["live", "freed", "static"] = "live"
+    detail: str | None = Field(default=None, description="What backs it, who owns it.")
+
+
+class FieldUse(Model):
+    """One field touched in a line, with its share of the line's accesses."""
+
+    path: str = Field(description="Field path, e.g. 'rlimit[UCOUNT_RLIMIT_SIGPENDING]'.")
+    offset: int = Field(description="Byte offset within the cache line, 0..63.")
+    size: int
+    reads: float
+    writes: float
+    atomics: float
+    share: float = Field(description="Of all accesses to the line, 0..1.")
+
+
+class Site(Model):
+    """One piece of code that touches a line, in one context."""
+
+    function: str
+    offset: int = Field(description="Of the instruction in the function.")
+    module: str | None = None
+    source: str | None = Field(default=None, description="file:line")
+    inlined: list[str] = Field(
+        default_factory=list, description="Inline functions at the instruction, innermost first."
+    )
+    caller: str | None = Field(
+        default=None, description="function+offset that called a lock, list or copy function."
+    )
+    caller_source: str | None = Field(default=None, description="file:line of that call.")
+    context: str = Field(description="'syscall tgkill', 'exception', 'irq', 'softirq', …")
+    field: str
+    reads: float
+    writes: float
+    atomics: float
+
+
+class Line(Model):
+    """One cache line that moves between CPUs."""
+
+    address: Address
+    object: LineObject
+    transfers: float = Field(description="Per op, in the scope this line is listed for.")
+    between: float = Field(description="Transfers per op between containers.")
+    within: float = Field(description="Transfers per op between CPUs of one container.")
+    write_visits: float
+    read_visits: float
+    false_sharing: bool = Field(
+        description="Different fields are involved: some CPUs pay for a field they don't use."
+    )
+    fields: list[FieldUse]
+    code: list[Site]
+    writers: list[int] = Field(description="Containers that write the line.")
+    readers: list[int] = Field(description="Containers that only read it.")
+
+
+class Lock(Model):
+    """A lock whose line is a wall. Rates are per operation.
+
+    Only what it is held for exclusively keeps others out; the word is that of a
+    spinlock, a mutex, a rwsem or a rwlock.
+    """
+
+    address: Address = Field(description="Of the lock's word.")
+    object: str = Field(description="What it lies in; another than the wall's, if that is small.")
+    field: str = Field(description="Field path of the lock in it, if known.")
+    exclusive: float = Field(description="Times held exclusively.")
+    shared: float = Field(description="Times held shared with others.")
+    instructions: float = Field(description="Run while it was held exclusively, spinning apart.")
+    own: float = Field(description="Of these, those run while no other lock was taken after it.")
+    slept: float = Field(description="Exclusive times in which the holder was switched away from.")
+    waited: float = Field(description="Exclusive times in which the holder waited for RCU.")
+
+    @property
+    def name(self) -> str:
+        """Object and field, unless the object is the lock."""
+        return self.object if self.field in self.object else f"{self.object} {self.field}"
+
+
+class Passing(Model):
+    """Memory that is handed from container to container, by what it holds.
+
+    Each of these lines moved less than once per container in the window: it
+    is no wall that all run into, but an object that one CPU let go of and
+    another took up. Together they may cost as much as a wall.
+    """
+
+    name: str
+    lines: int
+    transfers: float = Field(description="Per op, of all these lines together.")
+
+
+class WorkloadResult(Model):
+    """One workload in one topology on one kernel."""
+
+    workload: str
+    variant: str
+    operation: str = Field(description="What one operation is, in words.")
+    topology: Topology
+    confinement: str = Field(description="'docker', 'docker, less …' or 'unconfined'.")
+    initramfs_sha256: str = Field(description="Hash of all that the guest holds.")
+    warmup: int = Field(description="Operations per process before the window.")
+    window: int = Field(description="Operations per process in the window.")
+    operations: int = Field(description="In all windows together.")
+    threshold: float = Field(description="Transfers per op above which a line is a wall.")
+    instructions: Instructions
+    accesses: float = Field(description="Kernel loads and stores per op.")
+    calls: list[CallCount]
+    between: float = Field(description="All transfers per op between containers.")
+    within: float = Field(description="All transfers per op inside containers.")
+    named: float = Field(description="Share of all transfers that carry a name, 0..1.")
+    walls: list[Line]
+    scope: Scope = Field(description="Which transfers make a wall in this topology.")
+    inside: list[Line] = Field(
+        default_factory=list,
+        description="With several containers of several CPUs: lines that only the CPUs "
+        "of one container share, over the threshold.",
+    )
+    passing: list[Passing] = Field(
+        default_factory=list, description="Lines over the threshold that moved only now and then."
+    )
+    locks: list[Lock] = Field(
+        default_factory=list, description="Locks in walls, most instructions under them first."
+    )
+    waits: list[CallCount] = Field(
+        default_factory=list, description="Waits for RCU, by function, if there are any."
+    )
+    background: list[Line] = Field(
+        description="Lines over the threshold because of ticks, RCU, scheduler."
+    )
+    background_transfers: float
+
+    @property
+    def isolated(self) -> bool:
+        """True when no line's transfers exceed the threshold."""
+        return not self.walls
+
+    @property
+    def wall_transfers(self) -> float:
+        """Transfers per op on walls, in this result's scope."""
+        return sum(w.transfers for w in self.walls)
+
+    @property
+    def title(self) -> str:
+        """Name for people: the workload, with its variant unless it is the only one."""
+        return self.workload if self.variant == "default" else f"{self.workload}/{self.variant}"
+
+
+class Result(Document):
+    """One kernel, measured with any number of workloads."""
+
+    schema_: Literal["partywall.result/1", "partywall.result/2"] = Field(
+        default=SCHEMA, alias="schema"
+    )
+    created: str = Field(description="UTC, ISO 8601. The only value two equal runs differ in.")
+    kernel: KernelId
+    environment: Environment
+    workloads: list[WorkloadResult]
+
+    @property
+    def worst(self) -> float:
+        """Largest transfers per op of any wall, for thresholds in CI."""
+        return max((w.transfers for r in self.workloads for w in r.walls), default=0.0)

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What runs in the containers: workloads, read and compiled."""
+
+from partywall.workloads.command import from_command
+from partywall.workloads.programs import build_workload, compile_static
+from partywall.workloads.workload import DIRECTORY, Workload, load, select
+
+__all__ = [
+    "DIRECTORY",
+    "Workload",
+    "build_workload",
+    "compile_static",
+    "from_command",
+    "load",
+    "select",
+]

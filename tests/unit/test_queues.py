@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""From transfers and instructions to throughput, and what others have measured."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import builders
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from partywall.core.errors import UsageProblem
+from partywall.model import profiles, published, queues
+from partywall.model.predict import overlay_stalls, signals
+from partywall.model.profiles import Level, Profile
+from partywall.model.queues import Queue, Work, neighbours, predict_work, solve
+from partywall.results.result import CallCount
+
+TWO = profiles.load("ice-lake-2x32")
+GROUPS = profiles.load("milan-2x48")
+
+Demands = st.lists(st.floats(0.01, 1e4), min_size=1, max_size=6)
+
+
+# The network
+
+
+def test_one_customer_waits_for_nobody() -> None:
+    found = solve([30, 70], 900, 1)
+    assert found.residence == 100
+    assert found.throughput == pytest.approx(1 / 1000)
+
+
+def test_two_customers_at_one_station_as_worked_out_by_hand() -> None:
+    # One alone is at the station 1/4 of its time; the other meets it there as often.
+    found = solve([1], 3, 2)
+    assert found.residence == pytest.approx(1.25)
+    assert found.throughput == pytest.approx(2 / 4.25)
+
+
+@given(Demands, st.floats(0, 1e5), st.integers(1, 64))
+def test_throughput_keeps_within_the_asymptotic_bounds(
+    demands: list[float], think: float, customers: int
+) -> None:
+    found = solve(demands, think, customers)
+    total, worst = sum(demands), max(demands)
+    assert found.throughput <= min(customers / (think + total), 1 / worst) * (1 + 1e-9)
+    assert found.throughput >= customers / (think + total * customers) * (1 - 1e-9)
+
+
+@given(Demands, st.floats(0, 1e5))
+def test_more_customers_never_do_less_together(demands: list[float], think: float) -> None:
+    rates = [solve(demands, think, n).throughput for n in range(1, 20)]
+    assert all(more >= less * (1 - 1e-12) for less, more in pairwise(rates))
+
+
+def test_no_station_means_no_waiting() -> None:
+    assert solve([], 500, 512).throughput == pytest.approx(512 / 500)
+
+
+# The machine
+
+
+@given(st.sampled_from(["spread", "packed"]), st.integers(1, 5000), st.sampled_from([TWO, GROUPS]))
+def test_somebody_is_somewhere(placement: queues.Placement, count: int, profile: Profile) -> None:
+    chances = neighbours(profile, count, placement)
+    assert sum(chances) == pytest.approx(1)
+    assert all(-1e-12 <= chance <= 1 for chance in chances)
+
+
+def test_spread_and_packed_are_what_they_say() -> None:
+    assert neighbours(TWO, 2, "spread") == [0, 1]
+    assert neighbours(TWO, 2, "packed") == [1, 0]
+    assert neighbours(TWO, 32, "packed") == [1, 0]
+    assert neighbours(TWO, 64, "packed") == pytest.approx(neighbours(TWO, 64, "spread"))
+    assert neighbours(TWO, 4, "spread") == pytest.approx([1 / 3, 2 / 3])
+    assert neighbours(TWO, 3, "spread") == pytest.approx([1 / 3, 2 / 3])
+    assert queues.transfer_ns(TWO, 2, "spread") == 108
+    assert queues.transfer_ns(GROUPS, 8, "packed") == 23
+
+
+# The prediction
+
+
+def test_walls_are_what_makes_containers_slow() -> None:
+    free = predict_work(Work(5000, ()), TWO)
+    walled = predict_work(Work(5000, (Queue(2), Queue(4))), TWO)
+    for point in free:
+        if point.containers <= TWO.cores:
+            assert point.relative.low == point.relative.high == 1
+            assert point.stalled.high == 0
+    assert walled[0].relative.usual == 1
+    shares = [point.relative.usual for point in walled]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[3] < 0.9
+
+
+def test_what_nobody_queues_for_costs_the_same_at_any_number() -> None:
+    few, many = predict_work(Work(5000, (), alone=10), TWO, [32, 64])
+    assert few.relative.usual == pytest.approx(many.relative.usual, rel=0.02)
+    assert few.relative.usual < 0.8
+
+
+def test_a_lock_bounds_all_together() -> None:
+    half = Work(10_000, (Queue(0.0, own=5000, held=5000),))
+    (point,) = predict_work(half, TWO, [64])
+    alone = 1e9 / (10_000 * TWO.instruction_ns[1])
+    assert point.throughput.usual * 64 == pytest.approx(2 * alone)
+    # What runs under locks taken later is under the first one as well.
+    outer = Work(10_000, (Queue(0.0, own=100, held=5000), Queue(0.0, own=4900, held=4900)))
+    (nested,) = predict_work(outer, TWO, [64])
+    assert nested.throughput.usual <= point.throughput.usual * (1 + 1e-9)
+
+
+def test_locks_of_one_line_do_not_exclude_each_other() -> None:
+    line = Queue(0.5)
+    nested = Work(10_000, (line, Queue(0.0, own=6000, held=6000), Queue(0.0, own=1000, held=7000)))
+    for point in predict_work(nested, TWO, [1, 2, 64]):
+        if point.containers == 1:
+            assert point.relative.usual == 1
+        assert point.throughput.usual * 7000 * TWO.instruction_ns[1] * point.containers <= 1.01e9
+
+
+def test_each_of_a_containers_processes_queues() -> None:
+    single = predict_work(Work(5000, (Queue(2),)), TWO, [8, 32])
+    four = predict_work(Work(5000, (Queue(2),), processes=4), TWO, [2, 8, 16])
+    # Eight containers of four are as many customers as 32 of one; the line is a little
+    # more often still in its own container.
+    assert four[1].throughput.usual / 4 == pytest.approx(single[1].throughput.usual, rel=0.15)
+    assert four[1].throughput.usual / 4 >= single[1].throughput.usual
+    assert four[2].throughput.usual < four[1].throughput.usual
+
+
+def test_more_containers_than_cores_share_them() -> None:
+    full, twice = predict_work(Work(5000, (Queue(2),)), TWO, [64, 128])
+    assert twice.throughput.usual == pytest.approx(full.throughput.usual / 2)
+
+
+@given(
+    st.floats(1, 1e7),
+    st.lists(
+        st.builds(Queue, st.floats(0.01, 1e3), own=st.just(0.0), held=st.just(0.0)), max_size=4
+    ),
+    st.floats(0, 1e3),
+)
+def test_the_usual_lies_between_least_and_most(
+    instructions: float, queues: list[Queue], alone: float
+) -> None:
+    for point in predict_work(Work(instructions, tuple(queues), alone), GROUPS, [1, 2, 7, 64, 300]):
+        for found in (point.throughput, point.relative, point.stalled):
+            assert 0 <= found.low <= found.usual <= found.high
+        assert point.relative.high <= 1
+        assert point.stalled.high <= 1
+
+
+def test_what_cannot_be_known_is_said() -> None:
+    sample = builders.signal()
+    lock = builders.lock("rtnl_mutex", 100, address=sample.walls[0].address, own=50, slept=0.25)
+    waits = [CallCount(function="synchronize_rcu", per_op=0.5)]
+    found = queues.predict(sample.model_copy(update={"locks": [lock], "waits": waits}), TWO)
+    assert found.unknown == [
+        "how long synchronize_rcu takes (0.5 per op)",
+        "how long holders of rtnl_mutex lock sleep (0.25 per op)",
+    ]
+    assert max(station.held for station in found.stations) == 100
+    assert queues.predict(sample, TWO).unknown == []
+
+
+# What others measured
+
+
+def test_the_published_signals_are_met_within_30_percent() -> None:
+    """On the profile whose machine has as many cores as theirs had at least."""
+    checks = signals(TWO)
+    assert [check.count for check in checks] == [1, 4, 8, 16, 32, 64]
+    assert [check.count for check in checks if abs(check.error) > 0.30] == []
+
+
+def test_the_published_stalls_are_met_within_30_percent() -> None:
+    given, predicted = overlay_stalls()
+    assert given.predicted == pytest.approx(given.published)
+    assert abs(predicted.error) <= 0.30
+
+
+def test_published_series_are_found_by_workload() -> None:
+    assert published.of("signal", "between") is published.SIGNALS
+    assert published.of("signal", "within") is None
+
+
+# Profiles
+
+
+def test_every_profile_says_where_its_figures_are_from() -> None:
+    for name in profiles.names():
+        profile = profiles.load(name)
+        assert profile.name == name
+        assert len(profile.sources) >= 2
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "no hardware profile"),
+        ("levels = [", "is no hardware profile"),
+        ("description = 'x'", "Field required"),
+        ("\xff", "is no hardware profile"),
+    ],
+)
+def test_what_is_no_profile_is_refused(tmp_path: Path, text: str | None, says: str) -> None:
+    path = tmp_path / "mine.toml"
+    if text is not None:
+        path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(UsageProblem, match=says):
+        profiles.load(str(path))
+    with pytest.raises(UsageProblem, match="no hardware profile"):
+        profiles.load("none-such")
+
+
+def test_a_machine_is_made_of_whole_parts() -> None:
+    near = Level(name="socket", cores=24, transfer_ns=50)
+    given = TWO.model_dump() | {"levels": [near, Level(name="all", cores=50, transfer_ns=100)]}
+    with pytest.raises(ValueError, match="whole parts"):
+        Profile(**given)
+    with pytest.raises(ValueError, match="order"):
+        Profile(**(TWO.model_dump() | {"instruction_ns": (0.5, 0.4, 0.6)}))

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Visits become transfers as the formula says, between those who can take a line away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recordings import party, recording, visits
+
+from partywall.analyse import transfers
+from partywall.analyse.transfers import Parties
+
+Array = npt.NDArray[Any]
+FUZZ = settings(max_examples=200, deadline=None)
+
+# Of the fixmap, where each CPU has its local APIC; and the last line below it.
+FIXMAP = 0xFFFF_FFFF_FF5F_D000 >> 6
+BELOW_FIXMAP = (0xFFFF_FFFF_FF00_0000 >> 6) - 1
+
+
+def everyone(parties: int) -> Array:
+    """Each party takes lines from each other one."""
+    return ~np.eye(parties, dtype=bool)
+
+
+def moved(reads: list[int], writes: list[int], others: Array | None = None) -> float:
+    """Transfers of one line."""
+    chosen = everyone(len(reads)) if others is None else others
+    found = transfers.transfers(np.array([reads]), np.array([writes]), chosen)
+    assert found.shape == (1,)
+    return float(found[0])
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> tuple[list[int], list[int], Array]:
+    """Visits of one line by one to six parties, and a symmetric matrix of others."""
+    parties = draw(st.integers(min_value=1, max_value=6))
+    counts = st.lists(st.integers(0, 1000), min_size=parties, max_size=parties)
+    others = np.zeros((parties, parties), bool)
+    for one in range(parties):
+        for other in range(one):
+            others[one, other] = others[other, one] = draw(st.booleans())
+    return draw(counts), draw(counts), others
+
+
+def test_eight_writers_of_two_visits_each_move_a_line_sixteen_times() -> None:
+    assert moved([0] * 8, [2] * 8) == 16
+
+
+def test_a_line_that_is_only_read_stays() -> None:
+    assert moved([1000] * 8, [0] * 8) == 0
+
+
+def test_one_writer_and_seven_readers() -> None:
+    # The writer has 3 visits and loses the line 3 times; a reader its 2 visits each.
+    assert moved([0] + [2] * 7, [3] + [0] * 7) == 3 + 7 * 2
+
+
+def test_one_party_alone_moves_nothing() -> None:
+    assert moved([500], [500]) == 0
+
+
+def test_a_private_counter_that_another_reads_rarely_is_bounded_by_the_rare_reads() -> None:
+    assert moved([0, 2], [1000, 0]) == 2 + 2
+
+
+def test_a_party_that_reads_and_writes() -> None:
+    # First: min(1, 2) + min(5, 2). Second: min(2, 5 + 1) + min(0, 1).
+    assert moved([5, 0], [1, 2]) == (1 + 2) + (2 + 0)
+
+
+def test_two_pairs_that_do_not_meet() -> None:
+    others = np.zeros((4, 4), bool)
+    others[0, 1] = others[1, 0] = others[2, 3] = others[3, 2] = True
+    assert moved([0] * 4, [5, 1, 7, 0], others) == 1 + 1
+
+
+def test_lines_do_not_mix() -> None:
+    reads = np.array([[0, 0], [9, 9], [0, 1]])
+    writes = np.array([[3, 3], [0, 0], [1, 0]])
+    assert transfers.transfers(reads, writes, everyone(2)).tolist() == [6, 0, 2]
+
+
+def test_rates_give_rates() -> None:
+    rates = np.array([[0.5, 0.25]])
+    assert transfers.transfers(np.zeros((1, 2)), rates, everyone(2)).tolist() == [0.5]
+
+
+def test_no_lines_at_all() -> None:
+    nothing = np.zeros((0, 3), np.int64)
+    assert transfers.transfers(nothing, nothing, everyone(3)).shape == (0,)
+
+
+@FUZZ
+@given(lines())
+def test_transfers_lie_between_nothing_and_all_visits(
+    line: tuple[list[int], list[int], Any],
+) -> None:
+    reads, writes, others = line
+    assert 0 <= moved(reads, writes, others) <= sum(reads) + sum(writes)
+
+
+@FUZZ
+@given(lines())
+def test_nothing_moves_without_a_writer_or_without_others(
+    line: tuple[list[int], list[int], Any],
+) -> None:
+    reads, writes, others = line
+    assert moved(reads, [0] * len(reads), others) == 0
+    assert moved(reads, writes, np.zeros_like(others)) == 0
+
+
+@FUZZ
+@given(lines(), st.randoms(use_true_random=False))
+def test_the_order_of_parties_does_not_matter(
+    line: tuple[list[int], list[int], Any], random: Any
+) -> None:
+    reads, writes, others = line
+    order = list(range(len(reads)))
+    random.shuffle(order)
+    shuffled = moved(
+        [reads[n] for n in order], [writes[n] for n in order], others[np.ix_(order, order)]
+    )
+    assert shuffled == moved(reads, writes, others)
+
+
+@FUZZ
+@given(lines(), st.data())
+def test_more_visits_of_one_party_never_move_a_line_less(
+    line: tuple[list[int], list[int], Any], data: st.DataObject
+) -> None:
+    reads, writes, others = line
+    who = data.draw(st.integers(0, len(reads) - 1))
+    more = data.draw(st.integers(1, 100))
+    before = moved(reads, writes, others)
+    for counts in (reads, writes):
+        raised = [count + more * (n == who) for n, count in enumerate(counts)]
+        given_ = (raised, writes) if counts is reads else (reads, raised)
+        assert moved(*given_, others) >= before
+
+
+@FUZZ
+@given(lines())
+def test_nobody_pays_more_than_the_others_cause(line: tuple[list[int], list[int], Any]) -> None:
+    reads, writes, others = line
+    caused = 0
+    for one in range(len(reads)):
+        theirs = [n for n in range(len(reads)) if others[one, n]]
+        written = sum(writes[n] for n in theirs)
+        caused += 2 * written + sum(reads[n] for n in theirs)
+    assert moved(reads, writes, others) <= caused
+
+
+def test_cpus_are_dealt_to_containers_in_order() -> None:
+    parties = Parties.of(recording(*(party(cpu) for cpu in range(6))), 2)
+    assert parties.container.tolist() == [0, 0, 1, 1, 2, 2]
+    assert parties.cpu.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_kernel_thread_is_in_no_container() -> None:
+    parties = Parties.of(recording(party(0), party(1), party(1, thread=0xFF1100000ABC0000)), 1)
+    assert parties.container.tolist() == [0, 1, -1]
+    assert parties.thread.tolist() == [0, 0, 0xFF1100000ABC0000]
+
+
+def test_others_are_told_apart_by_container() -> None:
+    between, within = Parties.of(recording(*(party(cpu) for cpu in range(4))), 2).others()
+    apart, same = [True] * 2, [False] * 2
+    assert between.tolist() == [same + apart, same + apart, apart + same, apart + same]
+    assert np.argwhere(within).tolist() == [[0, 1], [1, 0], [2, 3], [3, 2]]
+
+
+def test_a_kernel_thread_takes_no_line_from_its_own_cpu() -> None:
+    between, within = Parties.of(recording(party(0), party(1), party(1, thread=7)), 1).others()
+    assert not between[1, 2]
+    assert not between[2, 1]
+    assert between[0, 2]
+    assert between[2, 0]
+    assert not within.any()
+
+
+def test_a_thread_takes_no_line_from_itself_on_another_cpu() -> None:
+    parties = Parties.of(recording(party(0, thread=7), party(1, thread=7)), 1)
+    between, within = parties.others()
+    assert not (between | within).any()
+
+
+def test_two_threads_on_two_cpus_take_lines_from_each_other() -> None:
+    parties = Parties.of(recording(party(0, thread=7), party(1, thread=9)), 1)
+    between, within = parties.others()
+    assert (between | within).tolist() == [[False, True], [True, False]]
+
+
+def test_two_kernel_threads_are_not_inside_one_container() -> None:
+    parties = Parties.of(recording(party(0, thread=7), party(1, thread=9)), 1)
+    _, within = parties.others()
+    assert not within.any()
+
+
+@FUZZ
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.sampled_from([0, 7, 9])), max_size=8),
+    st.integers(1, 4),
+)
+def test_others_are_symmetric_and_on_other_cpus(who: list[tuple[int, int]], each: int) -> None:
+    parties = Parties.of(recording(*(party(cpu, thread=thread) for cpu, thread in who)), each)
+    between, within = parties.others()
+    for others in (between, within):
+        assert (others == others.T).all()
+        for one, other in np.argwhere(others):
+            assert who[one][0] != who[other][0]
+    assert not (between & within).any()
+
+
+def test_analyse_counts_foreground_and_background_apart() -> None:
+    both = [visits(5, 0, 2), visits(5, 0, 4, foreground=False)]
+    whole = recording(party(0, both), party(1, both))
+    lines = transfers.analyse(whole, Parties.of(whole, 1), 2)
+    assert lines.number.tolist() == [5]
+    assert lines.writes.tolist() == [[2, 2]]
+    assert lines.reads.tolist() == [[0, 0]]
+    assert lines.between.tolist() == [(2 + 2) / 2]
+    # min(2 + 4, 2 + 4) of each, less the foreground's.
+    assert lines.background_between.tolist() == [(6 + 6 - 4) / 2]
+    assert lines.within.tolist() == lines.background_within.tolist() == [0]
+    assert lines.operations == 2
+
+
+def test_analyse_has_lines_that_only_the_background_moves() -> None:
+    whole = recording(
+        party(0, [visits(3, 0, 9, foreground=False)]), party(1, [visits(3, 6, 0, foreground=False)])
+    )
+    lines = transfers.analyse(whole, Parties.of(whole, 1), 3)
+    assert lines.between.tolist() == [0]
+    assert lines.background_between.tolist() == [(6 + 6) / 3]
+
+
+def test_analyse_joins_what_parties_saw() -> None:
+    whole = recording(
+        party(0, [visits(10, 1, 0), visits(30, 0, 1)]),
+        party(1, [visits(10, 0, 1), visits(20, 4, 4)]),
+        party(2, [visits(30, 2, 0)]),
+    )
+    lines = transfers.analyse(whole, Parties.of(whole, 1), 1)
+    assert lines.number.tolist() == [10, 20, 30]
+    assert lines.reads.tolist() == [[1, 0, 0], [0, 4, 0], [0, 0, 2]]
+    assert lines.writes.tolist() == [[0, 1, 0], [0, 4, 0], [1, 0, 0]]
+    assert lines.between.tolist() == [1 + 1, 0, 1 + 1]
+
+
+def test_analyse_drops_the_fixmap_and_nothing_below_it() -> None:
+    seen = [
+        visits(BELOW_FIXMAP, 0, 1),
+        visits(FIXMAP, 0, 100),
+        visits(FIXMAP, 0, 1, foreground=False),
+    ]
+    whole = recording(party(0, seen), party(1, seen))
+    lines = transfers.analyse(whole, Parties.of(whole, 1), 1)
+    assert lines.number.tolist() == [BELOW_FIXMAP]
+    assert lines.between.tolist() == [2]
+    assert lines.background_between.tolist() == [0]
+
+
+def test_analyse_tells_between_from_within() -> None:
+    whole = recording(*(party(cpu, [visits(1, 0, 1)]) for cpu in range(4)))
+    for cpus, between, within in ((1, 4, 0), (2, 4, 4), (4, 0, 4)):
+        lines = transfers.analyse(whole, Parties.of(whole, cpus), 1)
+        assert (lines.between[0], lines.within[0]) == (between, within)
+
+
+@pytest.mark.parametrize("operations", [1, 7, 3200])
+def test_analyse_gives_transfers_per_operation(operations: int) -> None:
+    whole = recording(party(0, [visits(1, 0, 70)]), party(1, [visits(1, 70, 0)]))
+    lines = transfers.analyse(whole, Parties.of(whole, 1), operations)
+    assert lines.between[0] == pytest.approx(140 / operations)
+    assert lines.reads.tolist() == [[0, 70]]
+
+
+def test_analyse_does_not_overflow() -> None:
+    most = 2**32 - 1
+    whole = recording(*(party(cpu, [visits(1, most, most)]) for cpu in range(240)))
+    lines = transfers.analyse(whole, Parties.of(whole, 1), 1)
+    assert lines.between[0] == 240 * 2 * most
+
+
+@pytest.mark.parametrize("parties", [0, 1, 2])
+def test_analyse_of_parties_that_saw_nothing(parties: int) -> None:
+    whole = recording(*(party(cpu) for cpu in range(parties)))
+    lines = transfers.analyse(whole, Parties.of(whole, 1), 1)
+    assert len(lines.number) == len(lines.between) == 0
+    assert lines.reads.shape == (0, parties)
