@@ -36,12 +36,16 @@ test-recorder: setup-dev
 test-unit: setup-dev
 	.venv/bin/pytest tests/unit
 
+# A guest that is recorded keeps one processor busy, and one that is not boots on one:
+# so many files of tests run beside each other. Each file's tests share their recordings.
+BESIDE = -n auto --maxprocesses 4 --dist loadfile
+
 test-guest: setup-dev
-	.venv/bin/pytest tests/guest
+	.venv/bin/pytest $(BESIDE) tests/guest
 
 # Builds kernels first, one of them with sanitizers: 40 minutes on two cores, once.
 test-kernel: setup-dev
-	.venv/bin/pytest tests/kernel
+	.venv/bin/pytest $(BESIDE) tests/kernel
 
 # What finds its faults by chance: races and floods, with sanitizers, for as long as it takes;
 # then all of them at once, for so many minutes in each of six guests.
