@@ -70,29 +70,6 @@ def test_a_file_that_another_takes_in_is_no_object(tmp_path: Path) -> None:
     assert prove.objects(tmp_path, paths) == ["net/core.o"]
 
 
-KBUILD = """\
-obj-y := core.o \\
-\tboth.o
-obj-$(CONFIG_SET)\t+= set.o both.o
-obj-$(CONFIG_MODULE) += module.o
-obj-$(CONFIG_UNSET) += unset.o both.o either.o
-overlay-$(CONFIG_SET) += either.o
-"""
-
-
-def test_a_file_whose_option_is_not_set_is_no_object(tmp_path: Path) -> None:
-    names = ["core", "both", "set", "module", "unset", "either", "unnamed"]
-    (tmp_path / "mm").mkdir()
-    (tmp_path / "mm/Makefile").write_text(KBUILD)
-    for name in names:
-        (tmp_path / f"mm/{name}.c").write_text("int x;\n")
-    paths = [f"mm/{name}.c" for name in names]
-    config = "CONFIG_SET=y\nCONFIG_MODULE=m\n# CONFIG_UNSET is not set\n"
-    built = [path.replace(".c", ".o") for path in paths if "unset" not in path]
-    assert prove.objects(tmp_path, paths, config) == built
-    assert len(prove.objects(tmp_path, paths)) == len(paths)
-
-
 @pytest.mark.parametrize(("proven", "count"), [("", 0), ("abc", 3), ("ac", 1), ("bc", 0)])
 def test_what_was_proven_before_ends_where_a_patch_was_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proven: str, count: int

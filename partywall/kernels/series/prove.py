@@ -73,12 +73,8 @@ def c_files(patch: series.Patch) -> list[str]:
     return [path for path in made if not path.startswith("tools/")]
 
 
-def objects(tree: Path, paths: Iterable[str], config: str | None = None) -> list[str]:
-    """Return the objects of the C files of a tree among ``paths``.
-
-    Without those that others include and, where a configuration is given, those for
-    which a Makefile asks for an option that it has not: their headers may be empty.
-    """
+def objects(tree: Path, paths: Iterable[str]) -> list[str]:
+    """Objects of the C files of a tree among ``paths``, but of those that others include."""
     there = [path for path in map(Path, paths) if (tree / path).is_file()]
     taken_in = {
         folder / name
@@ -86,32 +82,7 @@ def objects(tree: Path, paths: Iterable[str], config: str | None = None) -> list
         for other in (tree / folder).glob("*.c")
         for name in re.findall(r'#include "(\S+\.c)"', other.read_text("latin-1"))
     }
-    found = [path.with_suffix(".o") for path in there if path not in taken_in]
-    if config is None:
-        return list(map(str, found))
-    absent = {
-        folder / name
-        for folder in {path.parent for path in found}
-        for name in _left_out(tree / folder / "Makefile", config)
-    }
-    return [str(path) for path in found if path not in absent]
-
-
-def _left_out(makefile: Path, config: str) -> set[str]:
-    """Return the objects that a Makefile names for options only which are not set."""
-    if not makefile.is_file():
-        return set()
-    lines = makefile.read_text("latin-1").replace("\\\n", " ")
-    asked: dict[str, list[str]] = {}
-    for option, names in re.findall(
-        r"^[\w-]+-\$\((CONFIG_\w+)\)\s*[+:]?=(.*)$", lines, re.MULTILINE
-    ):
-        for name in names.split():
-            asked.setdefault(name, []).append(option)
-    have = set(re.findall(r"^(CONFIG_\w+)=[ym]$", config, re.MULTILINE))
-    always = set(re.findall(r"^[\w-]+-[ym]\s*[+:]?=(.*)$", lines, re.MULTILINE))
-    named = {name for line in always for name in line.split()}
-    return {name for name, options in asked.items() if not have & set(options)} - named
+    return [str(path.with_suffix(".o")) for path in there if path not in taken_in]
 
 
 def compiles(make: Make, wanted: list[str], progress: Progress, title: str) -> None:
@@ -193,8 +164,6 @@ def prove_compiled(
             step.apply(patch)
             _checked(step.make.tree, patch)
             title = f"{number} of {len(patches)}, {patch.name}"
-            tree = step.make.tree
-            wanted = objects(tree, touched, (tree / ".config").read_text())
-            compiles(step.make, wanted, progress, title)
+            compiles(step.make, objects(step.make.tree, touched), progress, title)
             cache.entry("proof", keys[number - 1], lambda folder: None, progress)
             yield patch.name
