@@ -46,7 +46,6 @@ CASES = [
     "all_are_given_out_once",
     "race_of_all_cpus",
     "a_method_finds_its_file_until_it_ends",
-    "a_device_may_outlive_its_class",
 ]
 
 

@@ -229,8 +229,7 @@ def test_namespaces_keep_netlink_s_kernel_sockets_to_themselves(compared: Compar
 
 def test_who_listens_to_all_is_no_concern_of_new_namespaces(compared: Compared) -> None:
     (change,) = compared("stock", "partywall", "-w", "netns/heard").workloads
-    # On stock each event takes the lock.  One is left: the death of a namespace's generic socket
-    # takes it once, for some sixteen instructions, and how many die meanwhile is chance.
+    # On stock each event takes the lock.  Ours takes it for sockets of users alone.
     held = {lock.object: lock.instructions for lock in change.locks}["nl_table_lock"]
     assert held.before > 400
     assert held.after < held.before / 10
