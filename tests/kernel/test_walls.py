@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -157,10 +158,13 @@ def test_no_operation_of_an_overlay_costs_more(compared: Compared) -> None:
     assert set(changes) > STEADY | ASKS_ONCE
     dearer = {}
     for title, change in changes.items():
+        more = change.after - change.before
         allowed = 0.03 * change.before
         if title in STEADY | ASKS_ONCE:
-            allowed = 8 if title in ASKS_ONCE else 0
-        if change.after - change.before > allowed:
+            # Each operation has a whole number of them. Beside that is what happens once in
+            # hundreds of operations: of 4,000 writes ten to twelve take a new object.
+            more, allowed = math.floor(more), 8 if title in ASKS_ONCE else 0
+        if more > allowed:
             dearer[title] = (change.before, change.after)
     assert dearer == {}
 
