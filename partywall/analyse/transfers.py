@@ -34,9 +34,11 @@ def transfers(reads: Array, writes: Array, others: Array) -> Array:
 
         transfers of party i = min(w_i, visits of others) + min(r_i, writes of others)
     """
-    by = others.astype(reads.dtype)
-    moved = np.minimum(writes, (reads + writes) @ by) + np.minimum(reads, writes @ by)
-    return np.asarray(moved.sum(axis=1))
+    # Of floats there is a product of matrices that is fast, of integers there is none;
+    # sums of 240 counters of 32 bits each are whole numbers in both.
+    read, wrote, by = (part.astype(np.float64) for part in (reads, writes, others))
+    moved = np.minimum(wrote, (read + wrote) @ by) + np.minimum(read, wrote @ by)
+    return np.asarray(moved.sum(axis=1).astype(np.result_type(reads, writes)))
 
 
 @dataclass(frozen=True)

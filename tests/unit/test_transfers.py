@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,29 @@ def test_nothing_moves_without_a_writer_or_without_others(
     reads, writes, others = line
     assert moved(reads, [0] * len(reads), others) == 0
     assert moved(reads, writes, np.zeros_like(others)) == 0
+
+
+@FUZZ
+@given(lines())
+def test_the_formula_word_by_word(line: tuple[list[int], list[int], Any]) -> None:
+    reads, writes, others = line
+    expected = 0
+    for me in range(len(reads)):
+        rest = [number for number in range(len(reads)) if others[number, me]]
+        expected += min(writes[me], sum(reads[n] + writes[n] for n in rest))
+        expected += min(reads[me], sum(writes[n] for n in rest))
+    found = transfers.transfers(np.array([reads]), np.array([writes]), others)
+    assert found.tolist() == [expected]
+    assert found.dtype == np.int64
+
+
+def test_many_lines_of_many_parties_take_no_time() -> None:
+    # A product of matrices of integers takes five seconds.
+    counts = np.ones((20_000, 240), np.int64)
+    started = time.process_time()
+    found = transfers.transfers(counts, counts, everyone(240))
+    assert time.process_time() - started < 3
+    assert set(found.tolist()) == {240 * 2}
 
 
 @FUZZ
