@@ -10,12 +10,14 @@ import re
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
+from partywall.kernels import suites
 
 WHERE = "run apt-get update; of Debian 12 it is in -security, which apt's sources have to name"
 """What to do if apt does not know Linux 6.12, which an installed Debian's does."""
@@ -23,18 +25,27 @@ WHERE = "run apt-get update; of Debian 12 it is in -security, which apt's source
 
 @dataclass(frozen=True)
 class Package:
-    """One version of a binary package, as apt knows it. ``size`` in bytes."""
+    """One version of a binary package, as apt knows it. ``size`` in bytes.
+
+    ``depends``: packages of the same version that it needs, as Debian splits a kernel
+    from 7.0 on. ``suite``: of Debian's, None if this machine's apt has it.
+    """
 
     name: str
     version: str
     size: int
     sha256: str
+    depends: tuple[str, ...] = ()
+    suite: str | None = None
 
 
-def ask(*command: str) -> str:
-    """What an apt program answers; empty if it knows nothing."""
+def ask(*command: str, suite: str | None = None) -> str:
+    """Return what an apt program answers, of a suite if one is named; empty if nothing."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        suites.refresh(suite)
+        done = subprocess.run(
+            [*command, *suites.options(suite)], capture_output=True, text=True, check=False
+        )
     except FileNotFoundError as error:
         raise EnvironmentProblem(
             f"{command[0]} is not here: this is no Debian",
@@ -43,16 +54,29 @@ def ask(*command: str) -> str:
     return done.stdout
 
 
-def parse_show(text: str) -> list[Package]:
-    """The packages that ``apt-cache show`` describes."""
+_FACT = re.compile(r"^(Package|Version|Size|SHA256|Depends): (.*)$", re.MULTILINE)
+_DEPENDS = re.compile(r"([a-z0-9][a-z0-9+.-]+) \(= ([^)]+)\)")
+
+
+def parse_show(text: str, suite: str | None = None) -> list[Package]:
+    """Return the packages that ``apt-cache show`` describes, as those of ``suite``."""
     found = []
     for paragraph in text.strip().split("\n\n"):
-        facts = dict(re.findall(r"^(Package|Version|Size|SHA256): (.*)$", paragraph, re.MULTILINE))
+        facts = dict(_FACT.findall(paragraph))
         if {"Package", "Version", "Size", "SHA256"} <= facts.keys() and re.fullmatch(
             "[1-9][0-9]*", facts["Size"]
         ):
+            version = facts["Version"]
+            needs = (_DEPENDS.fullmatch(part) for part in facts.get("Depends", "").split(", "))
             found.append(
-                Package(facts["Package"], facts["Version"], int(facts["Size"]), facts["SHA256"])
+                Package(
+                    facts["Package"],
+                    version,
+                    int(facts["Size"]),
+                    facts["SHA256"],
+                    tuple(need[1] for need in needs if need and need[2] == version),
+                    suite,
+                )
             )
     return found
 
@@ -65,6 +89,7 @@ def download(package: Package, into: Path, progress: Progress) -> Path:
             [
                 *("apt-get", "-qq", "-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=3"),
                 *("download", f"{package.name}={package.version}"),
+                *suites.options(package.suite),
             ],
             cwd=into,
             stdin=subprocess.DEVNULL,
@@ -132,16 +157,20 @@ def is_cached(package: Package) -> bool:
     return cache.has("debian", _key(package))
 
 
-def fetched(package: Package, parts: tuple[str, ...], progress: Progress) -> Path:
-    """Folder with the package's files, downloaded if it is not in the cache.
+def fetched(
+    package: Package, parts: tuple[str, ...], progress: Progress, others: Sequence[Package] = ()
+) -> Path:
+    """Return the folder with the package's files, downloaded if it is not in the cache.
 
-    ``parts``: tar wildcards of what is unpacked; all if there are none.
+    ``parts``: tar wildcards of what is unpacked; all if there are none. ``others``:
+    packages of its version that are unpacked into the same folder.
     """
 
     def fill(directory: Path) -> None:
-        deb = download(package, directory, progress)
-        with progress.step(f"unpacking {package.name}", 20 if parts else 3):
-            unpack(deb, directory, parts)
-        deb.unlink()
+        for one in (package, *others):
+            deb = download(one, directory, progress)
+            with progress.step(f"unpacking {one.name}", 20 if parts else 3):
+                unpack(deb, directory, parts)
+            deb.unlink()
 
     return cache.entry("debian", _key(package), fill, progress)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import lzma
+import os
 import shutil
 import struct
 import subprocess
@@ -655,3 +656,87 @@ def test_the_release_of_modules_is_found(tmp_path: Path) -> None:
     assert release_of(tmp_path) is None
     packed(programs.module(tmp_path / "b", "second", vermagic=f"{RELEASE} SMP"), ".xz")
     assert release_of(tmp_path) == RELEASE
+
+
+# Suites that this machine's apt does not use, and kernels in several packages.
+
+SPLIT = SHOWN.replace("6.12.9-cloud", "7.3.4+deb13-cloud").replace("6.12.9-1", "7.3.4-1")
+SPLIT_RELEASE = "7.3.4+deb13-cloud-amd64"
+
+
+def test_what_a_package_needs_of_its_own_version_is_read() -> None:
+    depends = (
+        f"kmod, linux-binary-{SPLIT_RELEASE} (= 7.3.4-1), linux-base (>= 4.17~), linux-doc (= 1)"
+    )
+    (package,) = parse_show(SPLIT.replace("\nSize:", f"\nDepends: {depends}\nSize:"), "sid")
+    assert package.depends == (f"linux-binary-{SPLIT_RELEASE}",)
+    assert package.suite == "sid"
+
+
+def split_image(*names: str) -> Package:
+    return Package(f"linux-image-{SPLIT_RELEASE}", "7.3.4-1", 1, "ab" * 32, names)
+
+
+def test_a_kernel_is_found_in_the_packages_it_is_split_over(apt: Path) -> None:
+    for kind, version in (("binary", "7.3.4-1"), ("modules", "7.3.4-2\n"), ("base", "7.3.4-1")):
+        name = f"linux-{kind}-{SPLIT_RELEASE}"
+        text = SPLIT.replace(f"linux-image-{SPLIT_RELEASE}", name)
+        newer = text.replace("7.3.4-1", "7.3.4-2")
+        (apt / f"show-{name}").write_text(f"{newer}\n{text}" if "\n" in version else text)
+    names = [f"linux-{kind}-{SPLIT_RELEASE}" for kind in ("binary", "modules", "base")]
+    found = debian.parts(split_image(*names, "linux-perf-7.3.4", "dracut"))
+    assert [(one.name, one.version) for one in found] == [(name, "7.3.4-1") for name in names]
+    assert debian.parts(split_image()) == []
+
+
+def test_a_part_that_apt_lacks_is_named(apt: Path) -> None:
+    with pytest.raises(UsageProblem, match="needs linux-modules-7"):
+        debian.parts(split_image(f"linux-modules-{SPLIT_RELEASE}"))
+
+
+def test_any_version_is_the_newest_of_all() -> None:
+    names = [f"linux-image-{n}+deb13-cloud-amd64" for n in ("6.12.117", "7.3.4", "7.2.13")]
+    known = [name + dbg for name in [*names, "linux-image-7.4-cloud-amd64"] for dbg in ("", "-dbg")]
+    assert debian.newest(known, "") == names[1]
+
+
+@pytest.mark.parametrize("name", ["debian@", "debian@SID", "debian:7.3@../x", "debian@a b"])
+def test_what_is_no_suite_is_refused(name: str, apt: Path) -> None:
+    with pytest.raises(UsageProblem, match="no suite"):
+        asked(name)
+
+
+@pytest.fixture
+def suite(apt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of its own, and an apt-get that notes what it is asked."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    program = apt / "apt-get"
+    program.write_text(f'#!/bin/sh\necho "$@" >> "{apt}/asked"\n[ ! -e "{apt}/broken" ]\n')
+    program.chmod(0o755)
+    return tmp_path / "partywall" / "apt" / "sid"
+
+
+def test_lists_of_a_suite_are_its_own_and_fetched_once(apt: Path, suite: Path) -> None:
+    (apt / "pkgnames-linux-image-").write_text(f"{NAME}\n{NAME}-dbg")
+    for _ in range(2):
+        assert debian.newest_name("", "sid") == NAME
+    (asked_for,) = (apt / "asked").read_text().splitlines()
+    assert "update" in asked_for
+    assert f"Dir::Etc::sourcelist={suite}/sources.list" in asked_for
+    assert f"Dir::State::lists={suite}/lists" in asked_for
+    assert (suite / "sources.list").read_text().endswith(" sid main\n")
+
+
+def test_old_lists_are_fetched_again_and_do_where_that_fails(apt: Path, suite: Path) -> None:
+    (apt / "pkgnames-linux-image-").write_text(f"{NAME}\n{NAME}-dbg")
+    debian.newest_name("", "sid")
+    os.utime(suite / "fetched", (0, 0))
+    (apt / "broken").touch()
+    assert debian.newest_name("", "sid") == NAME
+    assert len((apt / "asked").read_text().splitlines()) == 2
+
+
+def test_a_suite_without_lists_is_named(apt: Path, suite: Path) -> None:
+    (apt / "broken").touch()
+    with pytest.raises(EnvironmentProblem, match="no lists of sid"):
+        debian.newest_name("", "sid")

@@ -2,8 +2,9 @@
 """Debian's own kernels: ``debian``, ``debian:6.1``, ``debian:PACKAGE``.
 
 Image and debug package come through apt, so from whatever sources this machine
-trusts. Of the debug package only vmlinux and the modules a guest loads are
-unpacked: all of it would be six times that.
+trusts; with ``@SUITE`` behind the name from that suite of Debian's. Of the debug
+package only vmlinux and the modules a guest loads are unpacked: all of it would be
+six times that.
 """
 
 from __future__ import annotations
@@ -21,11 +22,17 @@ from partywall.kernels.kernel import Kernel
 if TYPE_CHECKING:
     from partywall.kernels.resolve import Request
 
-FORMS = ("debian", "debian:VERSION (6.12, 6.1)", "debian:PACKAGE")
+FORMS = (
+    "debian",
+    "debian:VERSION (6.12, 6.1)",
+    "debian:PACKAGE",
+    "any of these with @SUITE (debian@trixie-backports)",
+)
 DEFAULT_VERSION = "6.12"
 
 _DEBUG_PARTS = (
     "*/boot/vmlinux-*",
+    "*/lib/modules/*/vmlinux",
     "*/kernel/drivers/block/brd.ko*",
     "*/kernel/fs/ext4/*",
     "*/kernel/fs/jbd2/*",
@@ -34,18 +41,19 @@ _DEBUG_PARTS = (
 
 
 def understands(request: Request) -> bool:
-    """``debian`` alone or with something behind a colon."""
-    return request.kernel == "debian" or request.kernel.startswith("debian:")
+    """``debian`` alone or with something behind a colon or an at sign."""
+    return request.kernel == "debian" or request.kernel.startswith(("debian:", "debian@"))
 
 
 def newest(names: list[str], version: str) -> str | None:
     """The newest signed cloud image of a version that also has a debug package.
 
-    Package names carry the upstream version and Debian's ABI as numbers; they
-    are compared number by number.
+    ``version`` empty: of any. Package names carry the upstream version and Debian's
+    ABI as numbers; they are compared number by number.
     """
     known = set(names)
-    pattern = re.compile(rf"linux-image-{re.escape(version)}[.+-]\S*-cloud-amd64")
+    start = re.escape(version) if version else r"\d+\.\d+"
+    pattern = re.compile(rf"linux-image-{start}[.+-]\S*-cloud-amd64")
     fitting = [name for name in known if pattern.fullmatch(name) and f"{name}-dbg" in known]
     return max(
         fitting,
@@ -54,10 +62,14 @@ def newest(names: list[str], version: str) -> str | None:
     )
 
 
-def pair(name: str) -> tuple[Package, Package]:
+def _shown(name: str, suite: str | None) -> list[Package]:
+    return apt.parse_show(apt.ask("apt-cache", "show", name, suite=suite), suite)
+
+
+def pair(name: str, suite: str | None = None) -> tuple[Package, Package]:
     """The image and its debug package, of one version."""
-    images = apt.parse_show(apt.ask("apt-cache", "show", name))
-    debug = apt.parse_show(apt.ask("apt-cache", "show", f"{name}-dbg"))
+    images = _shown(name, suite)
+    debug = _shown(f"{name}-dbg", suite)
     debugs = {package.version: package for package in debug}
     for image in images:
         if image.version in debugs:
@@ -70,29 +82,49 @@ def pair(name: str) -> tuple[Package, Package]:
     )
 
 
-def newest_name(version: str) -> str:
+def parts(image: Package) -> list[Package]:
+    """Return the packages beside the image that a kernel is split over.
+
+    From 7.0 on the image is empty; linux-binary has it, linux-modules the modules
+    and linux-base the configuration, each with the release behind its name.
+    """
+    release = image.name.removeprefix("linux-image-")
+    found = []
+    for name in image.depends:
+        if re.fullmatch(rf"linux-(binary|modules|base)-{re.escape(release)}", name):
+            fitting = [one for one in _shown(name, image.suite) if one.version == image.version]
+            if not fitting:
+                raise UsageProblem(f"{image.name} needs {name} {image.version}, which apt lacks")
+            found.append(fitting[0])
+    return found
+
+
+def newest_name(version: str, suite: str | None = None) -> str:
     """Package name of the newest cloud image of a version, such as ``6.12``."""
-    name = newest(apt.ask("apt-cache", "pkgnames", f"linux-image-{version}").split(), version)
+    known = apt.ask("apt-cache", "pkgnames", f"linux-image-{version}", suite=suite)
+    name = newest(known.split(), version)
     if name is None:
         raise EnvironmentProblem(
-            f"apt knows no cloud image of Linux {version} with a debug package",
-            apt.WHERE,
+            f"apt knows no cloud image of Linux {version} with a debug package"
+            + (f" in {suite}" if suite else ""),
+            f"look into packages.debian.org for what {suite} has" if suite else apt.WHERE,
         )
     return name
 
 
-def _package_name(wanted: str) -> str:
+def _package_name(wanted: str, suite: str | None) -> str:
     if wanted.startswith("linux-image-"):
         return wanted.removesuffix("-dbg")
     if not re.fullmatch(r"\d+\.\d+(\.\d+)?", wanted):
         raise UsageProblem(f"no kernel 'debian:{wanted}'", f"--kernel takes {', '.join(FORMS)}")
-    return newest_name(wanted)
+    return newest_name(wanted, suite)
 
 
-def _one(directory: Path, pattern: str, package: Package) -> Path:
-    found = sorted(directory.glob(pattern))
+def _one(directory: Path, package: Package, *patterns: str) -> Path:
+    """Return the first file that fits a pattern: where Debian had it, or has it now."""
+    found = [path for pattern in patterns for path in sorted(directory.glob(pattern))]
     if not found:
-        raise UsageProblem(f"{package.name} holds no {pattern}", "choose another package")
+        raise UsageProblem(f"{package.name} holds no {patterns[0]}", "choose another package")
     return found[0]
 
 
@@ -103,19 +135,25 @@ def get(request: Request, progress: Progress) -> Kernel:
             "--vmlinux and --modules belong to a kernel given as a file",
             "leave them out: Debian's package brings both",
         )
-    name = _package_name(request.kernel.partition(":")[2] or DEFAULT_VERSION)
-    image_package, debug_package = pair(name)
-    image_files = apt.fetched(image_package, (), progress)
+    wanted, at, behind = request.kernel.partition("@")
+    suite = behind if at else None
+    if wanted == "debian":
+        name = newest_name("" if suite is not None else DEFAULT_VERSION, suite)
+    else:
+        name = _package_name(wanted.partition(":")[2], suite)
+    image_package, debug_package = pair(name, suite)
+    files = apt.fetched(image_package, (), progress, parts(image_package))
     debug_files = apt.fetched(debug_package, _DEBUG_PARTS, progress)
-    image = _one(image_files, "boot/vmlinuz-*", image_package)
-    release = image.name.removeprefix("vmlinuz-")
-    config = _one(image_files, "boot/config-*", image_package)
+    release = name.removeprefix("linux-image-")
+    place = f"usr/lib/modules/{release}"
+    config = _one(files, image_package, "boot/config-*", f"{place}/config")
+    debug = f"usr/lib/debug/lib/modules/{release}/vmlinux"
     return Kernel(
         source=f"debian {image_package.version}",
         release=release,
-        image=image,
-        vmlinux=_one(debug_files, "usr/lib/debug/boot/vmlinux-*", debug_package),
-        modules=_one(image_files, "**/lib/modules/*", image_package),
+        image=_one(files, image_package, "boot/vmlinuz-*", f"{place}/vmlinuz"),
+        vmlinux=_one(debug_files, debug_package, debug, "usr/lib/debug/boot/vmlinux-*"),
+        modules=_one(files, image_package, "**/lib/modules/*"),
         debug_modules=debug_files / "usr" / "lib" / "debug",
         config=config.read_text(errors="replace"),
     )
