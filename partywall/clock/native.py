@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from partywall.core import syscalls
+from partywall.core import folders, syscalls
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
 from partywall.guest import image, oci
@@ -88,14 +88,6 @@ def _own_mounts() -> None:
         _run("mount", "-t", "cgroup2", "cgroup", "/sys/fs/cgroup")
 
 
-def clean_up() -> None:
-    """Removes the folders of processes that were killed."""
-    for left in Path(tempfile.gettempdir()).glob("partywall-bench-*-*"):
-        owner = left.name.split("-")[2]
-        if owner.isdigit() and not Path("/proc", owner).exists():
-            shutil.rmtree(left, ignore_errors=True)
-
-
 class Machine:
     """The place where containers are made; one workload and its lower layer.
 
@@ -119,15 +111,16 @@ class Machine:
 
     def __enter__(self) -> Machine:
         possible()
-        clean_up()
+        folders.clean_up("bench")
         _own_mounts()
         try:
-            self._made = Path(tempfile.mkdtemp(prefix=f"partywall-bench-{os.getpid()}-"))
+            self._held = folders.Folder("bench")
         except OSError as error:
             raise EnvironmentProblem(
                 f"no folder for the containers: {error.strerror}",
                 "free space there, or set TMPDIR to another place",
             ) from error
+        self._made = self._held.path
         try:
             if set(",:") & set(str(self._folder)):
                 raise UsageProblem(
@@ -147,8 +140,10 @@ class Machine:
         self._end()
         for mounted in reversed(_mounts_below(self._made)):
             subprocess.run(["umount", mounted], capture_output=True, check=False)
-        if not _mounts_below(self._made):
-            shutil.rmtree(self._made, ignore_errors=True)
+        if _mounts_below(self._made):
+            self._held.let_go()
+        else:
+            self._held.remove()
 
     def _place(self) -> None:
         """A file system of its own if the folder's can't hold layers, as another overlay can't."""

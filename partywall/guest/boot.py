@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -21,6 +19,7 @@ from types import TracebackType
 from typing import Literal
 
 from partywall import workloads
+from partywall.core import folders
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
 from partywall.core.topology import Topology
@@ -113,10 +112,7 @@ def close_all() -> None:
 
 def clean_up() -> None:
     """Removes what guests of programs that were killed have left behind."""
-    for left in Path(tempfile.gettempdir()).glob("partywall-guest-*-*"):
-        owner = left.name.split("-")[2]
-        if owner.isdigit() and not Path("/proc", owner).exists():
-            shutil.rmtree(left, ignore_errors=True)
+    folders.clean_up("guest")
 
 
 def _text(serial: Path) -> str:
@@ -132,12 +128,13 @@ class Guest:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         try:
-            self.directory = Path(tempfile.mkdtemp(prefix=f"partywall-guest-{os.getpid()}-"))
+            self._folder = folders.Folder("guest")
         except OSError as error:
             raise EnvironmentProblem(
                 f"no folder for the guest's files: {error.strerror}",
                 "free space there, or set TMPDIR to another place",
             ) from error
+        self.directory = self._folder.path
         self.recording = self.directory / "recording"
         self.times = self.directory / "recording.times"
         self.qmp = self.directory / "qmp"
@@ -174,7 +171,7 @@ class Guest:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        self._folder.remove()
 
     @property
     def console(self) -> str:

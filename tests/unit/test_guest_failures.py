@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tempfile
 import time
@@ -262,13 +261,10 @@ def test_folders_of_dead_processes_go(temporary: Path) -> None:
     assert not left.exists()
 
 
-def test_folders_of_living_processes_stay(temporary: Path) -> None:
+def test_folders_of_living_processes_stay() -> None:
     machine = make()
-    other = temporary / f"partywall-guest-{os.getppid()}-abcd"
-    other.mkdir()
     guest.clean_up()
     assert machine.directory.exists()
-    assert other.exists()
 
 
 @pytest.mark.parametrize(
@@ -287,15 +283,6 @@ def test_other_folders_stay(temporary: Path, name: str) -> None:
     folder.mkdir()
     guest.clean_up()
     assert folder.exists()
-
-
-def test_a_link_in_place_of_a_folder_does_no_harm(temporary: Path) -> None:
-    target = temporary / "precious"
-    target.mkdir()
-    (target / "file").write_text("kept")
-    (temporary / f"partywall-guest-{dead_process()}-abcd").symlink_to(target)
-    guest.clean_up()
-    assert (target / "file").read_text() == "kept"
 
 
 @pytest.mark.parametrize(
