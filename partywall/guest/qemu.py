@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 from partywall.core.errors import EnvironmentProblem
 
 _ABSURD_ABI = 10_000
+_ENDED_ITSELF = 33
 
 
 @dataclass(frozen=True)
@@ -84,23 +86,38 @@ def find() -> Qemu:
 
 
 def kvm_works(program: Path, *, seconds: float = 3.0) -> bool:
-    """Whether KVM runs a guest here, proven by running one.
+    """Return whether KVM runs a guest here, proven by running one.
 
     A /dev/kvm that exists may still hang or refuse; QEMU then neither answers
     nor ends, so only a guest that shuts itself down in time counts.
     """
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return False
+    return runs_a_guest(program, "kvm", seconds=seconds)
+
+
+def runs_a_guest(program: Path, accel: str, *, seconds: float) -> bool:
+    """Return whether a guest boots, runs and ends itself within a time. ``accel``: of QEMU's."""
     # A boot sector that writes to the debug-exit port, which ends QEMU with 33.
     code = bytes.fromhex("b010e6f4f4ebfd")
     sector = code + bytes(510 - len(code)) + b"\x55\xaa"
     with tempfile.NamedTemporaryFile(prefix="partywall-") as disk:
         disk.write(sector)
         disk.flush()
-        command: list[str | Path] = [program, "-accel", "kvm", "-display", "none", "-nodefaults"]
+        command = [str(program), "-accel", accel, "-display", "none", "-nodefaults"]
         command += ["-device", "isa-debug-exit,iobase=0xf4,iosize=1"]
-        command += ["-drive", f"file={disk.name},format=raw,if=ide,readonly=on,snapshot=on"]
+        # An IDE disk can't be read-only, QEMU says; what is written is dropped with it.
+        command += ["-drive", f"file={disk.name},format=raw,if=ide,snapshot=on"]
+        nowhere = subprocess.DEVNULL
         try:
-            return _run(*command, timeout=seconds).returncode == 33
-        except (subprocess.TimeoutExpired, OSError):
+            process = subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere)
+        except OSError:
+            return False
+        try:
+            return process.wait(seconds) == _ENDED_ITSELF
+        except subprocess.TimeoutExpired:
+            process.kill()
+            # One that hangs in the kernel can't be waited for, and ends some time.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(1)
             return False
