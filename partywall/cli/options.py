@@ -174,7 +174,12 @@ timeout_option = click.option(
     show_default=True,
     help="Seconds a guest may take, by the clock here and by its own.",
 )
-jobs_option = click.option("--jobs", "-j", type=click.IntRange(1, 64), help="Guests side by side.")
+jobs_option = click.option(
+    "--jobs",
+    "-j",
+    type=click.IntRange(1, 64),
+    help="Guests side by side, at most; fewer if memory is short.",
+)
 
 
 def shape_of(containers: int | None, cpus: int | None) -> Topology | None:

@@ -15,6 +15,7 @@ from partywall.guest.boot import (
     command_line,
     expected_seconds,
     initramfs,
+    memory,
 )
 
 __all__ = [
@@ -31,4 +32,5 @@ __all__ = [
     "command_line",
     "expected_seconds",
     "initramfs",
+    "memory",
 ]

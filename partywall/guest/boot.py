@@ -74,7 +74,7 @@ class Settings:
     record: bool = True
     timeout: float = 300.0
     visit_distance: int = VISIT_DISTANCE
-    memory_limit: int = 6144
+    memory_limit: int = 4096
     command_line: str = COMMAND_LINE
     accel: Accel = "icount"
     memory: int | None = None
@@ -85,6 +85,11 @@ class Settings:
 def expected_seconds(topology: Topology) -> float:
     """Roughly how long a guest takes from start to the end of a short window."""
     return 6.0 + 0.8 * topology.total
+
+
+def memory(topology: Topology) -> int:
+    """Return a guest's memory in MiB, if its settings do not say another."""
+    return 768 + 32 * topology.total
 
 
 def _processor_seconds(pid: int) -> float:
@@ -203,7 +208,7 @@ class Guest:
         words = [
             *("setpriv", "--pdeathsig", "KILL", str(s.qemu.program)),
             *accel[s.accel],
-            *("-smp", str(cpus), "-m", str(s.memory or 768 + 32 * cpus)),
+            *("-smp", str(cpus), "-m", str(s.memory or memory(s.topology))),
             *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
             *("-seed", "1", "-rtc", "base=2026-01-01T00:00:00,clock=vm"),
             *("-kernel", str(s.kernel_image), "-initrd", str(self.directory / "initramfs")),

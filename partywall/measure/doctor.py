@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from partywall import workloads
 from partywall.core import cache
 from partywall.core.errors import PartywallError
 from partywall.core.progress import Quiet
 from partywall.guest import qemu
 from partywall.kernels import apt
 from partywall.kernels.sources import debian
+from partywall.measure import memory, run
 from partywall.record.plugin import recorder
 
 MEND = "make setup"
@@ -39,7 +41,6 @@ _HEADERS = (
     ("openssl/opensslv.h", "libssl-dev"),
 )
 _SPACE = 4 << 30
-_MEMORY = 3 << 30
 
 
 @dataclass(frozen=True)
@@ -107,17 +108,18 @@ def _room() -> Iterator[Finding]:
         text = f"{place}, {free / 1e9:.0f} GB free"
         mend = f"free {need / 1e9:.0f} GB under {there}" if free < need else None
         yield Finding(what, text, mend)
-    with Path("/proc/meminfo").open() as lines:
-        facts = {
-            line.split(":")[0]: int(line.split()[1]) << 10
-            for line in lines
-            if line.split()[1].isdigit()
-        }
-    free = facts.get("MemAvailable", 0)
+
+
+def _memory() -> Iterator[Finding]:
+    """How many guests of a check without options run side by side; as `run.check` decides."""
+    shapes = [shape for one in workloads.select(()) for shape in run.topologies(one)]
+    free, jobs = memory.available(), run.default_jobs()
+    fit = memory.side_by_side(shapes, jobs, free)
+    each = memory.limit(shapes[0], fit, free)
     yield Finding(
         "memory",
-        f"{free / 1e9:.0f} GB available",
-        "end other programs, or use --jobs 1" if free < _MEMORY else None,
+        f"{free:,} MiB available: {fit} of {jobs} guests side by side, "
+        f"each with {each:,} MiB for its recorder",
     )
 
 
@@ -129,6 +131,7 @@ def look() -> list[Finding]:
         ("QEMU", _emulator),
         ("kernel", _kernel),
         ("room", _room),
+        ("memory", _memory),
     )
     for what, part in parts:
         try:

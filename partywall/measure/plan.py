@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,13 +88,17 @@ class Measured:
     version: str
 
 
-def measure(plan: Plan, plugin: Path, progress: Progress) -> Measured:
-    """Boot, run, record, analyse and name. ``plugin``: the recorder, built.
+def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measured:
+    """Boot, run, record, analyse and name, in a process that does nothing else.
 
+    ``plugin``: the recorder, built; ``memory``: MiB that it may take.
     UsageProblem if the plan can't be; EnvironmentProblem if the guest or its
     recording fails.
     """
     plan.check()
+    # An analysis makes millions of objects that live until it is over, which the
+    # collector would go through again and again; what is left ends with the process.
+    gc.disable()
     parts, digest = guest.initramfs(
         image.base(plan.kernel, plan.workload, progress),
         image.job(plan.workload, plan.topology, confined=plan.confined),
@@ -112,6 +114,7 @@ def measure(plan: Plan, plugin: Path, progress: Progress) -> Measured:
         command_line=guest.command_line(plan.kernel.release, plan.parameters),
         timeout=plan.timeout,
         visit_distance=plan.visit_distance,
+        memory_limit=memory,
     )
     with Guest(settings) as machine:
         with progress.step(f"{plan.title}: guest", guest.expected_seconds(plan.topology)):
@@ -122,7 +125,7 @@ def measure(plan: Plan, plugin: Path, progress: Progress) -> Measured:
                 names.check_build(machine.said("build"), plan.kernel)
                 raise
         _whole(recorded, plan.topology)
-        with progress.step(f"{plan.title}: walls and their names"), _collected():
+        with progress.step(f"{plan.title}: walls and their names"):
             found = Analysis(
                 recorded,
                 watched,
@@ -133,22 +136,6 @@ def measure(plan: Plan, plugin: Path, progress: Progress) -> Measured:
                 threshold=plan.threshold,
             ).conclude(plan.confinement, digest)
             return Measured(found, machine.said("version") or "unknown")
-
-
-@contextlib.contextmanager
-def _collected() -> Iterator[None]:
-    """Looks for garbage once, at the end.
-
-    An analysis makes millions of objects that live until it is over, which the
-    collector would go through again and again. Then what is left are a guest's
-    debugger and all that it has read, 200 MiB that refer to each other.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-        gc.collect()
 
 
 def _whole(recorded: Recording, topology: Topology) -> None:

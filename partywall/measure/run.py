@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 
 from partywall import __version__, guest
 from partywall.analyse.verdict import THRESHOLD
+from partywall.core.apart import Apart
 from partywall.core.errors import EnvironmentProblem, PartywallError
 from partywall.core.progress import Progress
 from partywall.core.topology import Topology
 from partywall.guest import image, processor, qemu
 from partywall.kernels import Kernel
+from partywall.measure import memory
 from partywall.measure.plan import Measured, Plan, measure
 from partywall.record.plugin import recorder
 from partywall.results.result import Environment, KernelId, Result
@@ -24,11 +26,17 @@ from partywall.workloads import Workload
 DEFAULT_CONTAINERS = 8
 
 
+def default_jobs() -> int:
+    """Return how many guests run side by side if nobody says, and there is room for them."""
+    return max(1, min(len(os.sched_getaffinity(0)), 8))
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What a check is asked for.
 
-    ``topology`` None: as each workload suggests; ``parameters``: for the kernel.
+    ``topology`` None: as each workload suggests; ``parameters``: for the kernel;
+    ``jobs``: the most guests side by side, fewer if memory is short.
     """
 
     kernel: Kernel
@@ -38,7 +46,7 @@ class Wanted:
     threshold: float = THRESHOLD
     timeout: float = 300.0
     parameters: str = ""
-    jobs: int = field(default_factory=lambda: max(1, min(len(os.sched_getaffinity(0)), 8)))
+    jobs: int = field(default_factory=default_jobs)
 
 
 @dataclass(frozen=True)
@@ -90,10 +98,15 @@ def check(wanted: Wanted, progress: Progress) -> Outcome:
     failures: dict[str, PartywallError] = {}
     # What takes longest goes first, so that nothing long is left for the end.
     order = sorted(range(len(todo)), key=lambda n: (-todo[n].topology.total, n))
-    with ThreadPoolExecutor(max_workers=wanted.jobs) as pool:
-        running: dict[Future[Measured], int] = {
-            pool.submit(measure, todo[number], plugin, progress): number for number in order
-        }
+    free = memory.available()
+    jobs = memory.side_by_side([plan.topology for plan in todo], wanted.jobs, free)
+    apart = Apart(progress)
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        running: dict[Future[Measured], int] = {}
+        for number in order:
+            plan = todo[number]
+            most = memory.limit(plan.topology, jobs, free)
+            running[pool.submit(apart.call, measure, plan, plugin, most)] = number
         try:
             for done in as_completed(running):
                 number = running[done]
@@ -105,7 +118,9 @@ def check(wanted: Wanted, progress: Progress) -> Outcome:
         except BaseException:
             for future in running:
                 future.cancel()
-            guest.close_all()
+            apart.end()
+            # Of those that did not clean up in time.
+            guest.clean_up()
             raise
     if not measured:
         return Outcome(None, failures)
