@@ -18,4 +18,12 @@ pub mod vcpu;
 #[cfg(not(test))]
 mod abi;
 #[cfg(not(test))]
+mod arguments;
+#[cfg(not(test))]
+mod callbacks;
+#[cfg(not(test))]
 mod plugin;
+#[cfg(not(test))]
+mod state;
+#[cfg(not(test))]
+mod translate;

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The callbacks that QEMU makes.
+
+use crate::abi::{self, MemInfo};
+use crate::context;
+use crate::locks::Kind;
+use crate::state::{state, Block, Site, CHECK_EVERY, KERNEL_BIT, NO_LEAF};
+use crate::table::{Access, LINE_SHIFT};
+use crate::translate::on_translate;
+use std::os::raw::{c_uint, c_void};
+use std::time::Instant;
+
+pub extern "C" fn on_start(told: c_uint, _: *mut c_void) {
+    let s = state();
+    let cpu = s.arrive(told, true);
+    let c = s.cpu(cpu);
+    if c.open {
+        return;
+    }
+    c.open = true;
+    c.own.summary.windows += 1;
+    c.tracker.user();
+    s.refresh(cpu);
+    if !s.active {
+        s.active = true;
+        s.started = Some(Instant::now());
+        if s.record {
+            // SAFETY: the identity QEMU gave us; the callback is a plain function.
+            unsafe { abi::reset(s.id, on_reset) };
+        }
+    }
+}
+
+pub extern "C" fn on_stop(told: c_uint, _: *mut c_void) {
+    let s = state();
+    let cpu = s.arrive(told, true);
+    let c = s.cpu(cpu);
+    if !c.open {
+        return;
+    }
+    c.open = false;
+    s.closed += 1;
+    if s.closed >= s.windows {
+        s.finish();
+    }
+}
+
+extern "C" fn on_reset(_: u64) {
+    // SAFETY: as in install.
+    unsafe { abi::on_translation(state().id, on_translate) };
+}
+
+pub extern "C" fn on_user_block(told: c_uint, data: *mut c_void) {
+    let s = state();
+    let cpu = s.arrive(told, true);
+    let c = s.cpu(cpu);
+    c.tracker.user();
+    if c.open {
+        c.own.summary.user_instructions += data as u64;
+    }
+    s.refresh(cpu);
+}
+
+pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
+    let s = state();
+    let cpu = s.arrive(told, false);
+    // SAFETY: data is an interned Block, which is never freed.
+    let block = unsafe { &*(data as *const Block) };
+    s.blocks_until_check -= 1;
+    if s.blocks_until_check == 0 {
+        s.blocks_until_check = CHECK_EVERY;
+        s.check_memory();
+    }
+    let c = s.cpu(cpu);
+    let mut instructions = block.instructions;
+    if block.again(c.repeating) {
+        return;
+    }
+    if block.repeats != 0 && block.repeats == c.repeating {
+        // One more step of the string instruction that ran before.
+        instructions -= 1;
+    } else {
+        c.swept = [0; 2];
+    }
+    c.repeating = block.ends_repeating;
+    if let Some((_, foreground, party)) = s.account(cpu) {
+        if foreground && block.spins {
+            party.summary.spinning_instructions += instructions;
+        } else if foreground {
+            party.summary.kernel_instructions += instructions;
+            s.cpus[cpu as usize].clock += instructions;
+        } else {
+            party.summary.background_instructions += instructions;
+        }
+    }
+    let c = &mut s.cpus[cpu as usize];
+    if block.enters != NO_LEAF {
+        c.callers[block.enters as usize] = c.call;
+    }
+    if block.call != 0 {
+        c.call = block.call;
+    }
+}
+
+pub extern "C" fn on_memory(_: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
+    if address & KERNEL_BIT == 0 {
+        return;
+    }
+    // SAFETY: data is an interned Site, which is never freed.
+    let site = unsafe { &*(data as *const Site) };
+    let (size, store) = site.decode(info);
+    let s = state();
+    let cpu = s.current;
+    let c = s.cpu(cpu);
+    if site.repeated {
+        // Of a sweep through memory, a line is accessed once.
+        let line = address >> LINE_SHIFT;
+        if std::mem::replace(&mut c.swept[store as usize], line) == line {
+            return;
+        }
+    }
+    if !c.records() {
+        return;
+    }
+    if store && c.foreground {
+        let c = &mut s.cpus[cpu as usize];
+        let locks = c.tracker.locks();
+        if site.locks {
+            if site.atomic && (locks.expects() || locks.holds()) {
+                locks.acquire(address, c.clock);
+            }
+        } else if locks.holds() {
+            locks.write(address, c.clock, &mut s.locks);
+        }
+    }
+    let c = &s.cpus[cpu as usize];
+    // Fields of a stack say nothing, and half of all accesses go there.
+    let own_stack = c.tracker.on_own_stack(address);
+    let index = if own_stack {
+        0
+    } else {
+        s.site_index(cpu, site)
+    };
+    if let Some((context, foreground, party)) = s.account(cpu) {
+        let access = Access {
+            address,
+            size,
+            store,
+            atomic: site.atomic,
+            site: index,
+            context,
+            foreground,
+        };
+        if own_stack {
+            party.tables.touch(&access);
+        } else {
+            let mut hint = site.hint.get();
+            party.tables.record(access, &mut hint);
+            site.hint.set(hint);
+        }
+    }
+}
+
+pub extern "C" fn on_entry_push(_: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
+    let c = state().here();
+    c.tracker.stack_at(address);
+}
+
+macro_rules! context_callbacks {
+    ($($name:ident => |$tracker:ident, $tasks:ident, $n:ident| $body:expr;)*) => {$(
+        pub extern "C" fn $name(_: c_uint, data: *mut c_void) {
+            let s = state();
+            let cpu = s.current;
+            s.cpu(cpu);
+            let c = &mut s.cpus[cpu as usize];
+            let ($tracker, $tasks, $n) = (&mut c.tracker, &mut s.tasks, data as usize as u16);
+            let _ = (&$tasks, $n);
+            $body;
+            s.refresh(cpu);
+        }
+    )*};
+}
+
+context_callbacks! {
+    on_syscall_entry => |t, tasks, n| t.syscall_entry();
+    on_syscall => |t, tasks, n| t.syscall(n);
+    on_irq => |t, tasks, n| t.irq();
+    on_exception => |t, tasks, n| t.exception();
+    on_exception_return => |t, tasks, n| t.exception_return();
+    on_softirq => |t, tasks, n| t.enter(context::SOFTIRQ);
+    on_softirq_end => |t, tasks, n| t.leave(context::SOFTIRQ);
+    on_scheduler => |t, tasks, n| t.enter(context::SCHEDULER);
+    on_scheduler_end => |t, tasks, n| t.leave(context::SCHEDULER);
+    on_new_task => |t, tasks, n| t.new_task();
+    on_thread => |t, tasks, n| t.kernel_thread(tasks);
+    on_charge => |t, tasks, n| t.enter(context::CHARGED + n);
+    on_charge_end => |t, tasks, n| t.leave_charged(n);
+}
+
+pub extern "C" fn on_count(_: c_uint, data: *mut c_void) {
+    let s = state();
+    if let Some((_, true, party)) = s.account(s.current) {
+        party.summary.calls[data as usize] += 1;
+    }
+}
+
+/// A lock function is entered; what is done with the lock shows in its accesses.
+fn enter_lock(kind: Kind) {
+    let c = state().here();
+    if c.foreground && c.records() {
+        c.tracker.locks().enter(kind);
+    }
+}
+
+pub extern "C" fn on_lock(_: c_uint, _: *mut c_void) {
+    enter_lock(Kind::Exclusive);
+}
+
+pub extern "C" fn on_lock_shared(_: c_uint, _: *mut c_void) {
+    enter_lock(Kind::Shared);
+}
+
+pub extern "C" fn on_wait(_: c_uint, _: *mut c_void) {
+    state().here().tracker.locks().wait();
+}
+
+pub extern "C" fn on_switch_push(_: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
+    let s = state();
+    let cpu = s.current;
+    s.cpu(cpu);
+    let c = &mut s.cpus[cpu as usize];
+    c.tracker.locks().switch_out(c.clock);
+    c.tracker.switch_out(&mut s.tasks, address);
+}
+
+pub extern "C" fn on_switch_pop(_: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
+    let s = state();
+    let cpu = s.current;
+    s.cpu(cpu);
+    let c = &mut s.cpus[cpu as usize];
+    c.tracker.switch_in(&mut s.tasks, address);
+    c.tracker.locks().switch_in(c.clock);
+    s.refresh(cpu);
+}

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the callbacks work on: instructions, blocks, CPUs, and all of the rest.
+//!
+//! Guests are recorded with `thread=single`: one host thread runs all vCPUs,
+//! translation included, so the state needs no lock and takes none. A block runs
+//! to its end, or not, on the vCPU on which it began: who runs is asked once for
+//! each, and not taken from what QEMU tells the other callbacks (see vcpu.rs).
+
+use crate::abi::{self, MemInfo, PluginId};
+use crate::context::{self, is_foreground, Tasks, Tracker};
+use crate::format::{Recording, Summary};
+use crate::hooks::{Hooks, Role};
+use crate::insn;
+use crate::locks::Sums;
+use crate::table::Tables;
+#[cfg(registers)]
+use crate::vcpu::Running;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::os::raw::{c_int, c_uint};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Exit status of QEMU when the recorder gives up; its reason is on stderr.
+const EXIT_RECORDER: c_int = 71;
+pub const KERNEL_BIT: u64 = 1 << 63;
+
+/// Blocks of kernel code between looks at how much memory the tables hold.
+pub const CHECK_EVERY: u32 = 1 << 16;
+
+pub const NO_LEAF: u16 = u16::MAX;
+const NO_CALLER: u64 = u64::MAX;
+
+/// One instrumented instruction. Interned, so that retranslation costs nothing.
+pub struct Site {
+    pub address: u64,
+    pub index: u32,
+    pub atomic: bool,
+    /// A string instruction, which makes many accesses.
+    pub repeated: bool,
+    /// In a function that takes a lock or spins for one.
+    pub locks: bool,
+    /// The leaf function it is in.
+    pub leaf: u16,
+    /// The caller of that function that was seen last, and the index for it.
+    pub last: Cell<(u64, u32)>,
+    /// Where in its party's table its last access was counted.
+    pub hint: Cell<u32>,
+    /// What QEMU said of its last load and its last store, and what that means:
+    /// asking QEMU costs two calls, and an instruction's answer hardly changes.
+    pub decoded: [Cell<Decoded>; 2],
+}
+
+#[derive(Clone, Copy, Default)]
+pub struct Decoded {
+    pub info: MemInfo,
+    pub size: u8,
+    pub store: bool,
+}
+
+impl Site {
+    /// Bytes of an access, and whether it is a store.
+    #[inline(always)]
+    pub fn decode(&self, info: MemInfo) -> (u8, bool) {
+        for known in &self.decoded {
+            let known = known.get();
+            if known.size != 0 && known.info == info {
+                return (known.size, known.store);
+            }
+        }
+        // SAFETY: the decoders look only at the word QEMU passed.
+        let (size, store) = unsafe {
+            (
+                1 << abi::qemu_plugin_mem_size_shift(info),
+                abi::qemu_plugin_mem_is_store(info),
+            )
+        };
+        self.decoded[store as usize].set(Decoded { info, size, store });
+        (size, store)
+    }
+}
+
+/// One instrumented block of kernel code; interned likewise.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Block {
+    pub instructions: u64,
+    /// Address of the call that ends it; 0 if none does.
+    pub call: u64,
+    /// The leaf function that starts with it.
+    pub enters: u16,
+    /// It waits for a lock, which is no time that another lock is held for.
+    pub spins: bool,
+    /// Address of a string instruction that it starts or ends with; 0 if none.
+    pub repeats: u64,
+    pub ends_repeating: u64,
+}
+
+impl Block {
+    /// One more step, and nothing else, of the string instruction at `repeating`.
+    #[inline(always)]
+    pub fn again(&self, repeating: u64) -> bool {
+        self.instructions == 1 && self.repeats != 0 && self.repeats == repeating
+    }
+}
+
+/// What a vCPU recorded, or a kernel thread in charged work on one vCPU.
+pub struct Party {
+    pub tables: Tables,
+    pub summary: Summary,
+}
+
+impl Party {
+    pub fn new(visit_distance: u64, counts: usize, cpu: u32, thread: u64) -> Self {
+        Party {
+            tables: Tables::new(visit_distance),
+            summary: Summary {
+                cpu,
+                thread,
+                calls: vec![0; counts],
+                ..Summary::default()
+            },
+        }
+    }
+}
+
+pub struct Cpu {
+    pub tracker: Tracker,
+    pub context: u16,
+    pub foreground: bool,
+    /// Between this CPU's start and stop markers.
+    pub open: bool,
+    pub own: Party,
+    /// Threads seen in charged work here. A worker that moves between CPUs
+    /// takes its stack along, which must not look as if CPUs shared it.
+    pub threads: Vec<Party>,
+    /// On whose account it works now: its own, or an index into threads.
+    pub thread: Option<usize>,
+    /// The last call executed, and the call that led into each leaf function.
+    pub call: u64,
+    pub callers: Vec<u64>,
+    /// The string instruction that runs, and the lines it read and wrote last.
+    pub repeating: u64,
+    pub swept: [u64; 2],
+    /// Instructions run in the foreground, but for those that spin.
+    pub clock: u64,
+}
+
+impl Cpu {
+    /// Foreground work is recorded in this CPU's own window; what the kernel
+    /// does by itself, and charged work, as long as any window is open.
+    pub fn records(&self) -> bool {
+        self.open || !self.foreground || self.thread.is_some()
+    }
+}
+
+pub struct State {
+    pub id: PluginId,
+    pub out: PathBuf,
+    pub windows: u32,
+    /// vCPUs of the machine, and the one that runs.
+    pub vcpus: usize,
+    pub current: c_uint,
+    #[cfg(registers)]
+    pub running: Option<Running>,
+    pub visit_distance: u64,
+    pub memory_limit: usize,
+    pub record: bool,
+    pub hooks: Hooks,
+    pub tasks: Tasks,
+    pub cpus: Vec<Cpu>,
+    /// Address of an instruction, and of the call into its leaf function or 0.
+    pub sites: Vec<(u64, u64)>,
+    pub interned: HashMap<(u64, bool), &'static Site>,
+    pub called: HashMap<(u32, u64), u32>,
+    pub blocks: HashMap<Block, &'static Block>,
+    pub locks: Sums,
+    pub active: bool,
+    pub started: Option<Instant>,
+    pub closed: u32,
+    pub blocks_until_check: u32,
+}
+
+static mut STATE: *mut State = std::ptr::null_mut();
+
+/// Sets the state, before any callback is made.
+pub fn install(state: State) {
+    // SAFETY: QEMU installs a plugin on one thread, before it runs anything.
+    unsafe { STATE = Box::into_raw(Box::new(state)) };
+}
+
+pub fn state() -> &'static mut State {
+    // SAFETY: set once by install, before any callback; one thread makes them all.
+    unsafe { &mut *STATE }
+}
+
+pub fn give_up(why: &str) -> ! {
+    eprintln!("partywall recorder: {}", why);
+    // SAFETY: plain process exit; QEMU's own exit handlers could wait for us.
+    unsafe { abi::_exit(EXIT_RECORDER) }
+}
+
+impl State {
+    /// Finds out which vCPU runs, at the beginning of a block or at a marker.
+    #[cfg(not(registers))]
+    #[inline(always)]
+    pub fn arrive(&mut self, told: c_uint, _user: bool) -> c_uint {
+        self.current = told;
+        told
+    }
+
+    #[cfg(registers)]
+    #[inline(always)]
+    pub fn arrive(&mut self, _told: c_uint, user: bool) -> c_uint {
+        if self.vcpus > 1 {
+            let (percpu, vcpus) = (self.hooks.percpu, self.vcpus);
+            let running = self.running.get_or_insert_with(|| {
+                Running::new(percpu, vcpus)
+                    .unwrap_or_else(|why| give_up(&format!("CPUs can't be told apart: {}", why)))
+            });
+            self.current = match running.cpu(user) {
+                Some(cpu) => cpu as c_uint,
+                None => give_up("CPUs can't be told apart: GS is no CPU's own memory"),
+            };
+        }
+        self.current
+    }
+
+    #[inline(always)]
+    pub fn cpu(&mut self, index: c_uint) -> &mut Cpu {
+        if self.cpus.len() <= index as usize {
+            self.add_cpus(index);
+        }
+        &mut self.cpus[index as usize]
+    }
+
+    /// The vCPU that runs.
+    #[inline(always)]
+    pub fn here(&mut self) -> &mut Cpu {
+        self.cpu(self.current)
+    }
+
+    #[cold]
+    pub fn add_cpus(&mut self, index: c_uint) {
+        while self.cpus.len() <= index as usize {
+            self.cpus.push(Cpu {
+                tracker: Tracker::new(self.hooks.stack_size),
+                context: context::TASK,
+                foreground: false,
+                open: false,
+                own: Party::new(
+                    self.visit_distance,
+                    self.hooks.counts,
+                    self.cpus.len() as u32,
+                    0,
+                ),
+                threads: Vec::new(),
+                thread: None,
+                call: 0,
+                callers: vec![0; self.hooks.leaves],
+                repeating: 0,
+                swept: [0; 2],
+                clock: 0,
+            });
+        }
+    }
+
+    /// After a change of context: who works, and for whom.
+    pub fn refresh(&mut self, cpu: c_uint) {
+        let c = &mut self.cpus[cpu as usize];
+        c.context = c.tracker.current();
+        c.foreground = is_foreground(c.context);
+        c.thread = c.tracker.working_thread().map(|stack| {
+            let known = c.threads.iter().position(|t| t.summary.thread == stack);
+            known.unwrap_or_else(|| {
+                let counts = self.hooks.counts;
+                c.threads
+                    .push(Party::new(self.visit_distance, counts, cpu, stack));
+                c.threads.len() - 1
+            })
+        });
+    }
+
+    /// The context, and the account to write to; None if nothing is to be recorded.
+    #[inline(always)]
+    pub fn account(&mut self, cpu: c_uint) -> Option<(u16, bool, &mut Party)> {
+        self.cpu(cpu);
+        let c = &mut self.cpus[cpu as usize];
+        if !c.records() {
+            return None;
+        }
+        let party = match c.thread {
+            None => &mut c.own,
+            Some(index) => &mut c.threads[index],
+        };
+        Some((c.context, c.foreground, party))
+    }
+
+    pub fn parties(&self) -> impl Iterator<Item = &Party> {
+        let own = self.cpus.iter().map(|c| &c.own);
+        own.chain(self.cpus.iter().flat_map(|c| &c.threads))
+    }
+
+    pub fn site(&mut self, address: u64, bytes: &[u8]) -> &'static Site {
+        let atomic = insn::is_atomic(bytes);
+        let (sites, hooks) = (&mut self.sites, &self.hooks);
+        self.interned.entry((address, atomic)).or_insert_with(|| {
+            sites.push((address, 0));
+            let locks = hooks
+                .containing(address)
+                .any(|h| matches!(h.role, Role::Lock | Role::LockShared | Role::Spin));
+            let leaf = hooks.containing(address).find_map(|h| match h.role {
+                Role::Leaf(n) => Some(n),
+                _ => None,
+            });
+            Box::leak(Box::new(Site {
+                address,
+                index: (sites.len() - 1) as u32,
+                atomic,
+                repeated: insn::is_repeated(bytes),
+                locks,
+                leaf: leaf.unwrap_or(NO_LEAF),
+                last: Cell::new((NO_CALLER, 0)),
+                hint: Cell::new(0),
+                decoded: Default::default(),
+            }))
+        })
+    }
+
+    /// Index of `site` as called by the function that `cpu` came from.
+    #[inline(always)]
+    pub fn site_index(&mut self, cpu: c_uint, site: &Site) -> u32 {
+        if site.leaf == NO_LEAF {
+            return site.index;
+        }
+        let caller = self.cpus[cpu as usize].callers[site.leaf as usize];
+        let (last, index) = site.last.get();
+        if caller == last {
+            return index;
+        }
+        let sites = &mut self.sites;
+        let index = *self.called.entry((site.index, caller)).or_insert_with(|| {
+            sites.push((site.address, caller));
+            (sites.len() - 1) as u32
+        });
+        site.last.set((caller, index));
+        index
+    }
+
+    pub fn block(&mut self, block: Block) -> &'static Block {
+        self.blocks
+            .entry(block)
+            .or_insert_with(|| Box::leak(Box::new(block)))
+    }
+
+    pub fn finish(&mut self) -> ! {
+        let window = self.started.map_or(0, |t| t.elapsed().as_nanos());
+        let times = self.out.with_extension("times");
+        if let Err(why) = std::fs::write(&times, format!("window_ns {}\n", window)) {
+            give_up(&format!("cannot write {}: {}", times.display(), why));
+        }
+        if self.record {
+            let recording = Recording {
+                visit_distance: self.visit_distance as u32,
+                sites: &self.sites,
+                stacks: &self.tasks.stacks,
+                locks: &self.locks,
+                counts: self.hooks.counts,
+                parties: self
+                    .parties()
+                    .map(|p| (p.summary.clone(), &p.tables))
+                    .collect(),
+            };
+            if let Err(why) = recording.save(&self.out) {
+                give_up(&format!("cannot write {}: {}", self.out.display(), why));
+            }
+        } else if let Err(why) = std::fs::write(&self.out, b"") {
+            give_up(&format!("cannot write {}: {}", self.out.display(), why));
+        }
+        // The guest must stay as it is while its memory is read. Whoever
+        // started QEMU ends it.
+        loop {
+            std::thread::sleep(Duration::from_secs(60));
+        }
+    }
+
+    pub fn check_memory(&mut self) {
+        let held: usize = self.parties().map(|p| p.tables.bytes()).sum();
+        if held > self.memory_limit {
+            give_up(&format!(
+                "tables full: {} MiB held, {} allowed; use a shorter window or fewer containers",
+                held >> 20,
+                self.memory_limit >> 20
+            ));
+        }
+    }
+}
