@@ -3,22 +3,31 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-from partywall.cli.options import Output, commands
-from partywall.model import profiles
-from partywall.model.predict import overlay_stalls, signals
+from partywall.cli.options import FILE, Output, commands
+from partywall.model import profiles, signal
+from partywall.model.predict import trial
 from partywall.report import predict as view
-
-MOST = 4096
+from partywall.results import document, store
 
 
 @commands.command("model")
+@click.argument("file", type=FILE, required=False)
 @click.option("--profile", "profile_name", metavar="NAME|FILE.toml", help="Only this machine.")
-def model_command(profile_name: str | None) -> int:
-    """Lay the model beside what others measured and published, machine by machine."""
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def model_command(file: Path | None, profile_name: str | None, as_json: bool) -> int:
+    """Lay the model beside what others measured and published, machine by machine.
+
+    With FILE, a saved result, what a signal costs is taken from there.
+    """
     chosen = [profile_name] if profile_name else profiles.names()
-    found = [profiles.load(name) for name in chosen]
-    checks = [(profile, signals(profile)) for profile in found]
-    view.render_checks(checks, overlay_stalls(), Output())
+    cost = signal.stored() if file is None else signal.measured(store.load(file), str(file))
+    found = trial([profiles.load(name) for name in chosen], cost)
+    if as_json:
+        click.echo(document.dump(found), nl=False)
+    else:
+        view.render_trial(found, Output())
     return 0

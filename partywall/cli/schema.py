@@ -9,7 +9,7 @@ import click
 
 from partywall.cli.options import commands
 from partywall.clock.bench import Bench
-from partywall.model.predict import Outlook
+from partywall.model.predict import Outlook, Trial
 from partywall.results import document
 from partywall.results.compare import Comparison
 from partywall.results.diff import Difference
@@ -21,6 +21,7 @@ _DOCUMENTS: dict[str, type[Document]] = {
     "compare": Comparison,
     "diff": Difference,
     "predict": Outlook,
+    "model": Trial,
     "bench": Bench,
 }
 

@@ -10,16 +10,14 @@ from pydantic import Field
 
 from partywall.model import published
 from partywall.model.profiles import Profile
-from partywall.model.queues import COUNTS, Prediction, Queue, Work, predict, predict_work, solve
+from partywall.model.queues import COUNTS, Prediction, predict, predict_work, solve
+from partywall.model.signal import SignalCost
 from partywall.results.compare import keyed
 from partywall.results.document import Document, Model
 from partywall.results.result import KernelId, Result
 
-SCHEMA: Final = "partywall.predict/1"
-
-# What Debian's kernel does for a signal where no AppArmor confines it, as in the post:
-# two lines of init_ucounts, 2.00 transfers each, and as many instructions.
-SIGNAL: Final = Work(instructions=5826, queues=(Queue(2.0), Queue(2.0)))
+SCHEMA: Final = "partywall.predict/2"
+TRIAL: Final = "partywall.model/1"
 
 
 class Pair(Model):
@@ -34,7 +32,7 @@ class Pair(Model):
 class Outlook(Document):
     """Throughput by number of containers, for each workload."""
 
-    schema_: Literal["partywall.predict/1"] = Field(default=SCHEMA, alias="schema")
+    schema_: Literal["partywall.predict/2"] = Field(default=SCHEMA, alias="schema")
     profile: Profile
     before: KernelId
     after: KernelId | None = None
@@ -74,10 +72,15 @@ def outlook(
 
 
 class Check(Model):
-    """A published figure beside what the model says."""
+    """A published figure beside what the model says, both as shares of 1."""
 
     count: int = Field(description="Containers, or cores of one container.")
-    published: float
+    rate: float | None = Field(
+        default=None, description="Published operations per second of each container."
+    )
+    published: float = Field(
+        description="Of signals: throughput of each, as a share of what one alone has."
+    )
     predicted: float
     low: float
     high: float
@@ -88,19 +91,50 @@ class Check(Model):
         return self.predicted / self.published - 1
 
 
-def signals(profile: Profile) -> list[Check]:
-    """The published table of signals, in operations per second, beside the model."""
-    table = published.SIGNALS.throughput
+class Machine(Model):
+    """One machine, and what is predicted for it beside what was published."""
+
+    profile: Profile
+    checks: list[Check]
+
+
+class Trial(Document):
+    """The model beside what others measured and published."""
+
+    schema_: Literal["partywall.model/1"] = Field(default=TRIAL, alias="schema")
+    signal: SignalCost
+    signals: list[Machine]
+    stalls: list[Check] = Field(description="In overlayfs; the first one was given.")
+
+
+def signals(profile: Profile, cost: SignalCost) -> list[Check]:
+    """Return the published table of signals beside the model, relative to one container.
+
+    One container alone checks nothing: how fast it is comes out of one constant, the
+    time of an instruction, so it has no row.
+    """
+    alone, *more = published.SIGNALS.throughput
+    rates = published.SIGNALS.throughput
     return [
         Check(
             count=point.containers,
-            published=table[point.containers],
-            predicted=point.throughput.usual,
-            low=point.throughput.low,
-            high=point.throughput.high,
+            rate=rates[point.containers],
+            published=rates[point.containers] / rates[alone],
+            predicted=point.relative.usual,
+            low=point.relative.low,
+            high=point.relative.high,
         )
-        for point in predict_work(SIGNAL, profile, list(table))
+        for point in predict_work(cost.work, profile, more)
     ]
+
+
+def trial(machines: Sequence[Profile], cost: SignalCost) -> Trial:
+    """Return the model's figures for these machines beside the published ones."""
+    return Trial(
+        signal=cost,
+        signals=[Machine(profile=one, checks=signals(one, cost)) for one in machines],
+        stalls=overlay_stalls(),
+    )
 
 
 def _stalled(demand: float, cores: int) -> float:

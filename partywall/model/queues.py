@@ -3,15 +3,16 @@
 
 A closed queueing network: each container is a customer that computes for its
 instructions' time, alone, and then visits each cache line that is a wall, which
-serves one at a time for as long as a transfer takes; a lock serves for as long as
-it is held as well. Its throughput is that of exact mean value analysis (Reiser and
+serves those who write it one at a time, for as long as a transfer takes; those who
+only read it wait for writers and are then served side by side. A lock serves for as
+long as it is held as well. Its throughput is that of exact mean value analysis (Reiser and
 Lavenberg, Journal of the ACM 27(2), 1980), and no more than the lock that is held
 longest lets through (Amdahl). docs/model.md says what is assumed and what that leaves out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -56,6 +57,9 @@ class Station(Model):
     object: str = Field(description="And the lock's field.")
     line: int = Field(description="Offset of the line in the object; 0 for a lock.")
     transfers: float = Field(description="Per op; 0 for a lock, whose line is a station too.")
+    reads: float = Field(
+        default=0.0, description="Of these, those of visits that only read: nobody waits for them."
+    )
     own: float = Field(default=0.0, description="Instructions per op under it and no later lock.")
     held: float = Field(default=0.0, description="Instructions per op while it is held.")
     waits: list[float] = Field(
@@ -125,21 +129,26 @@ class Solution:
         return sum(self.at_each)
 
 
-def solve(demands: Sequence[float], think: float, customers: int) -> Solution:
-    """Exact mean value analysis of a closed network with one class of customers.
+def solve(
+    demands: Sequence[float], think: float, customers: int, beside: Sequence[float] | None = None
+) -> Solution:
+    """Return the mean values of a closed network with one class of customers.
 
     ``demands``: ns per operation that each station serves; ``think``: ns per
-    operation that a customer spends elsewhere, where nobody waits. Stations
-    serve in order of arrival, times are exponential.
+    operation that a customer spends elsewhere, where nobody waits. ``beside``: ns per
+    operation of service at each station that waits for what is queued there, while
+    nobody waits for it. Stations serve in order of arrival, times are exponential;
+    without ``beside`` the analysis is exact.
     """
     demand = np.asarray(demands, dtype=float)
+    both = demand if beside is None else demand + np.asarray(beside, dtype=float)
     queue = np.zeros_like(demand)
-    at_each = demand
+    at_each = both
     throughput = 0.0
     for present in range(1, customers + 1):
-        at_each = demand * (1 + queue)
+        at_each = both * (1 + queue)
         throughput = present / (think + float(at_each.sum()))
-        queue = throughput * at_each
+        queue = throughput * demand * (1 + queue)
     return Solution(throughput, tuple(map(float, at_each)))
 
 
@@ -147,14 +156,32 @@ def solve(demands: Sequence[float], think: float, customers: int) -> Solution:
 class Queue:
     """What one line, or one lock, asks of an operation.
 
-    ``own``: instructions that run under the lock and under none taken later, so
-    that the sum over all locks counts none twice. ``held``: all that run while it
-    is held.
+    ``writes``: transfers that take the line away from others. ``reads``: transfers of
+    visits that only read, among ``measured`` other CPUs; ``reads_per_write``: such
+    visits for each that writes, 0 if not known. ``own``: instructions that run under
+    the lock and under none taken later, so that the sum over all locks counts none
+    twice. ``held``: all that run while it is held.
     """
 
-    transfers: float
+    writes: float
     own: float = 0.0
     held: float = 0.0
+    reads: float = 0.0
+    reads_per_write: float = 0.0
+    measured: int = 1
+
+    def reads_among(self, others: int) -> float:
+        """Return transfers per operation of visits that only read, among so many other CPUs.
+
+        A visit that reads has to fetch the line if another CPU wrote since. The more
+        others there are, the more of the reads do, until all of them do.
+        """
+        if not others:
+            return 0.0
+        if not self.reads_per_write:
+            return self.reads
+        most = self.reads_per_write
+        return self.reads * min(most, others) / min(most, self.measured)
 
 
 @dataclass(frozen=True)
@@ -193,10 +220,12 @@ def load(work: Work, count: int, cores: int, instruction: float, transfer: float
     moved = transfer * (1 - 1 / min(count, max(1, cores // work.processes)))
     compute = work.instructions * instruction
     outside = compute - sum(queue.own for queue in work.queues) * instruction
+    others = (min(count, max(1, cores // work.processes)) - 1) * work.processes
     found = solve(
-        [queue.transfers * moved + queue.own * instruction for queue in work.queues],
+        [queue.writes * moved + queue.own * instruction for queue in work.queues],
         max(0.0, outside) + work.alone * moved,
         running,
+        [queue.reads_among(others) * moved for queue in work.queues],
     )
     waits = [
         max(0.0, there - queue.own * instruction)
@@ -204,7 +233,7 @@ def load(work: Work, count: int, cores: int, instruction: float, transfer: float
     ]
     each = found.throughput / running
     # A lock that is held while others are taken is busy for them as well.
-    busy = [queue.transfers * moved + queue.held * instruction for queue in work.queues]
+    busy = [queue.writes * moved + queue.held * instruction for queue in work.queues]
     worst = max(range(len(busy)), key=busy.__getitem__, default=None)
     if worst is not None and each * running * busy[worst] > 1:
         waits[worst] += running * busy[worst] - 1 / each
@@ -260,32 +289,56 @@ def _is_lock(line: Line) -> bool:
     return any(takes_lock(site.function) for site in line.code)
 
 
-def stations(result: WorkloadResult) -> list[Station]:
-    """The walls of a measured workload, most transfers first, then the locks in them."""
-    lines = [
-        Station(object=wall.object.name, line=wall.object.line, transfers=wall.transfers)
-        for wall in sorted(result.walls, key=lambda wall: -wall.transfers)
-    ]
-    locks = [
-        Station(object=lock.name, line=0, transfers=0.0, own=lock.own, held=lock.instructions)
-        for lock in result.locks
-        if lock.instructions
-    ]
-    return lines + locks
+def line_queue(transfers: float, writing: float, reading: float, others: int) -> Queue:
+    """Return what is asked of a line with these transfers and visits per operation.
+
+    ``writing``: visits that write; ``reading``: those that only read; ``others``: how
+    many CPUs each shared the line with when it was measured.
+    """
+    # What visits that write leave is that of visits that only read.
+    reads = max(0.0, transfers - writing)
+    return Queue(
+        writes=transfers - reads,
+        reads=reads,
+        # A line that nobody writes does not move, but a file may claim it.
+        reads_per_write=reading / writing if writing else 0.0,
+        measured=max(1, others),
+    )
+
+
+def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
+    """Walls of a measured workload, most transfers first, then the locks in them."""
+    shape = result.topology
+    others = shape.total - shape.cpus if result.scope == "between" else shape.cpus - 1
+    for wall in sorted(result.walls, key=lambda wall: -wall.transfers):
+        queue = line_queue(wall.transfers, wall.write_visits, wall.read_visits, others)
+        yield (
+            Station(
+                object=wall.object.name,
+                line=wall.object.line,
+                transfers=wall.transfers,
+                reads=queue.reads,
+            ),
+            queue,
+        )
+    for lock in result.locks:
+        if lock.instructions:
+            own, held = lock.own, lock.instructions
+            yield (
+                Station(object=lock.name, line=0, transfers=0.0, own=own, held=held),
+                Queue(0.0, own=own, held=held),
+            )
 
 
 def work_of(result: WorkloadResult) -> Work:
     """The operation of a measured workload, as the model sees it."""
     per_op = result.instructions
-    queues = tuple(
-        Queue(transfers=one.transfers, own=one.own, held=one.held) for one in stations(result)
-    )
     every = result.between if result.scope == "between" else result.within
     return Work(
         # An operation of none, as a file may claim, would take no time at all.
         instructions=max(1.0, per_op.kernel + per_op.user),
-        queues=queues,
-        alone=max(0.0, every - sum(queue.transfers for queue in queues)),
+        queues=tuple(queue for _, queue in _asked(result)),
+        alone=max(0.0, every - result.wall_transfers),
         # Within one container it is its CPUs that are counted, a process on each.
         processes=result.topology.cpus if result.scope == "between" else 1,
     )
@@ -332,7 +385,7 @@ def predict(result: WorkloadResult, profile: Profile, counts: Sequence[int] = CO
         points=predict_work(work, profile, counts),
         stations=[
             station.model_copy(update={"waits": [one.at_lines[number] for one in usual]})
-            for number, station in enumerate(stations(result))
+            for number, (station, _) in enumerate(_asked(result))
         ],
         handed_over=work.alone,
         unknown=unknowns(result),

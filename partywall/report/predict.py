@@ -10,8 +10,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from partywall.model.predict import Check, Outlook, Pair
-from partywall.model.profiles import Profile
+from partywall.model.predict import Outlook, Pair, Trial
 from partywall.model.queues import Point, Prediction, Range
 from partywall.report.terminal import print_blocks
 from partywall.report.words import percent, plain, rate, topology
@@ -137,37 +136,49 @@ def _notes(pair: Pair) -> Iterator[RenderableType]:
         yield Text(f"* more than the machine's {pair.before.cores} cores, which they share")
 
 
-def render_checks(
-    profiles: list[tuple[Profile, list[Check]]], stalls: list[Check], console: Console
-) -> None:
+def render_trial(found: Trial, console: Console) -> None:
     """Print what others measured beside the model's figures."""
-    print_blocks(_checks(profiles, stalls), console)
+    print_blocks(_trial(found), console)
 
 
-def _checks(
-    profiles: list[tuple[Profile, list[Check]]], stalls: list[Check]
-) -> Iterator[RenderableType]:
-    for profile, checks in profiles:
+def _trial(found: Trial) -> Iterator[RenderableType]:
+    cost = found.signal
+    instructions = rate(cost.kernel_instructions + cost.user_instructions)
+    moved = ", ".join(rate(line.transfers) for line in cost.lines) or "none"
+    head = Table.grid(padding=(0, 2, 0, 0))
+    head.add_column(style="dim", no_wrap=True)
+    head.add_column(overflow="fold")
+    head.add_row("signal", f"{instructions} instructions; transfers on each line: {moved}")
+    head.add_row("kernel", Text(plain(cost.kernel)))
+    head.add_row("by", Text(plain(cost.command)))
+    head.add_row("shares", "throughput of each container, of what one alone has")
+    yield head
+    for machine in found.signals:
+        yield ""
+        profile = machine.profile
         yield Text(plain(f"signals, {profile.name}: {profile.description}"), "bold")
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        for name in ("containers", "published op/s", "predicted", "error"):
+        for name in ("containers", "published op/s", "share", "predicted", "error"):
             table.add_column(name, justify="right", no_wrap=True)
         table.add_column("at least to at most", no_wrap=True)
-        for check in checks:
+        for check in machine.checks:
             table.add_row(
-                str(check.count),
-                f"{check.published:,.0f}",
-                speed(check.predicted),
+                f"{check.count}{'*' if check.count > profile.cores else ' '}",
+                "" if check.rate is None else f"{check.rate:,.0f}",
+                percent(check.published),
+                percent(check.predicted),
                 f"{check.error:+.0%}",
-                f"{speed(check.low)} to {speed(check.high)}",
+                f"{percent(check.low)} to {percent(check.high)}",
             )
         yield table
-        yield ""
+        if any(check.count > profile.cores for check in machine.checks):
+            yield Text(f"* more than the machine's {profile.cores} cores, which they share")
+    yield ""
     yield Text("stalls in overlayfs, any machine", "bold")
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for name in ("cores", "published", "predicted", "error"):
         table.add_column(name, justify="right", no_wrap=True)
-    for number, check in enumerate(stalls):
+    for number, check in enumerate(found.stalls):
         table.add_row(
             str(check.count),
             f"{check.published:.1%}",

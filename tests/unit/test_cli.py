@@ -395,7 +395,7 @@ def test_the_workloads_are_listed_from_anywhere(partywall: Partywall, tmp_path: 
     assert "signal" in partywall("workloads").out
 
 
-@pytest.mark.parametrize("kind", ["result", "compare", "diff", "predict", "bench"])
+@pytest.mark.parametrize("kind", ["result", "compare", "diff", "predict", "model", "bench"])
 def test_every_schema_is_json_and_says_which_it_is(partywall: Partywall, kind: str) -> None:
     done = partywall("schema", kind)
     assert (done.status, done.err) == (0, "")
@@ -438,7 +438,19 @@ def test_what_cannot_be_predicted_is_refused(
 def test_the_model_is_laid_beside_what_was_published(partywall: Partywall) -> None:
     done = partywall("model", "--profile", "ice-lake-2x32")
     assert (done.status, done.err) == (0, "")
-    assert "380,068" in done.out
+    assert "129,152" in done.out
+    found = json.loads(partywall("model", "--json").out)
+    names = [one["profile"]["name"] for one in found["signals"]]
+    assert names == ["cascade-lake-2x24", "ice-lake-2x32", "milan-2x48"]
+
+
+def test_the_model_takes_what_a_signal_costs_from_a_result(
+    partywall: Partywall, saved: Path, tmp_path: Path
+) -> None:
+    found = json.loads(partywall("model", saved, "--json").out)
+    assert found["signal"]["command"] == str(saved)
+    (tmp_path / "free.json").write_text(document.dump(builders.result(builders.isolated())))
+    refused(partywall("model", "free.json"), USAGE, "no signals in several containers")
 
 
 def test_a_page_is_written_whole_or_not_at_all(

@@ -15,8 +15,8 @@ from rich.console import Console
 
 from partywall.cli.predict import parse_counts
 from partywall.core.errors import UsageProblem
-from partywall.model import profiles
-from partywall.model.predict import Outlook, outlook, overlay_stalls, signals
+from partywall.model import profiles, signal
+from partywall.model.predict import Outlook, Trial, outlook, trial
 from partywall.report import predict as view
 from partywall.results import document
 from partywall.results.result import Result
@@ -60,12 +60,22 @@ def test_json_is_what_the_schema_says_and_the_same_each_time() -> None:
 
 def test_the_published_figures_are_laid_beside() -> None:
     file = io.StringIO()
-    checks = [(TWO, signals(TWO))]
-    view.render_checks(checks, overlay_stalls(), Console(file=file, width=80))
+    found = trial([TWO, profiles.load("cascade-lake-2x24")], signal.stored())
+    view.render_trial(found, Console(file=file, width=80))
     text = file.getvalue()
-    assert "380,068" in text
-    assert "129,152" in text
+    assert "partywall check -w signal" in text
+    # One container alone is no row.
+    assert "380,068" not in text
+    assert len(re.findall(r"^ +64[* ] +129,152 +34% ", text, re.MULTILINE)) == 2
+    assert text.count("* more than the machine's 48 cores") == 1
     assert "given" in text
+    assert max(map(cell_len, text.splitlines())) <= 80
+
+
+def test_the_trial_as_json_is_what_its_schema_says() -> None:
+    found = trial([TWO], signal.stored())
+    jsonschema.validate(json.loads(document.dump(found)), document.schema(Trial))
+    assert Trial.model_validate_json(document.dump(found)) == found
 
 
 def test_numbers_of_containers_are_read() -> None:
