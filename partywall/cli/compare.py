@@ -33,7 +33,7 @@ from partywall.results.result import Result
 
 def _ready(what: str) -> Result | Kernel:
     """The saved result that ``what`` is, or the kernel that it names."""
-    if what.endswith(".json"):
+    if store.is_name(what):
         return store.load(Path(what))
     with progress_on_terminal() as progress:
         return resolve(Request(what), progress)
@@ -84,7 +84,7 @@ def compare_command(
     """Measure two kernels with the same workloads and show what changed.
 
     BEFORE and AFTER are kernels, as --kernel of check names them, or saved
-    results (*.json): partywall compare stock partywall.
+    results (*.json, *.json.gz): partywall compare stock partywall.
     """
     profile = profiles.load(profile_name)
     chosen = workloads.select(names)

@@ -39,7 +39,27 @@ class Output(Console):
         raise  # noqa: PLE0704
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Command(click.Command):
+    """A command whose wrong options are said to be its own, so that its help is hinted at."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse them; a UsageError knows this command."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            # click's parser leaves it out where an option lacks its argument.
+            error.ctx = error.ctx or ctx
+            raise
+
+
+class Commands(click.Group):
+    """All commands."""
+
+    command_class = Command
+    group_class = type
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="partywall")
 def commands() -> None:
     """Find the cache lines that containers share in a Linux kernel."""

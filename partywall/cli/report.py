@@ -21,7 +21,7 @@ from partywall.cli.options import (
     write_html,
 )
 from partywall.model import profiles
-from partywall.report import ktap, terminal
+from partywall.report import ktap, saved, terminal
 from partywall.results import document, store
 from partywall.results.result import Result
 
@@ -41,7 +41,15 @@ def show(result: Result, as_json: bool, as_ktap: bool, limit: float, everything:
 @view_options
 @html_options
 @click.option("--fail-above", type=RATE, metavar="X", help="As for check.")
-@click.option("--results", "folder", type=FOLDER, default=store.FOLDER, show_default=True)
+@click.option(
+    "--results",
+    "folder",
+    type=FOLDER,
+    default=store.FOLDER,
+    show_default=True,
+    help="Where the newest is looked for.",
+)
+@click.option("--list", "listed", is_flag=True, help="List what is saved there, and no more.")
 def report(
     file: Path | None,
     as_json: bool,
@@ -51,9 +59,13 @@ def report(
     profile_name: str,
     fail_above: float | None,
     folder: Path,
+    listed: bool,
 ) -> int:
     """Show a saved result, the newest one unless FILE is named."""
     one_view(as_json, as_ktap)
+    if listed:
+        saved.render(store.entries(folder), Output())
+        return 0
     profile = profiles.load(profile_name)
     result = store.load(file or store.newest(folder))
     show(result, as_json, as_ktap, THRESHOLD if fail_above is None else fail_above, everything)

@@ -89,14 +89,14 @@ def _make(place: Path, fill: Callable[[Path], None]) -> None:
         raise
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Writes a file so that nobody ever sees a part of it, not even after a crash."""
     with file_errors("writing a file", path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
-            with os.fdopen(handle, "w") as out:
-                out.write(text)
+            with os.fdopen(handle, "wb") as out:
+                out.write(content.encode() if isinstance(content, str) else content)
                 out.flush()
                 os.fsync(out.fileno())
             Path(name).chmod(0o644)

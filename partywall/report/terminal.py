@@ -93,8 +93,8 @@ HANDED_OVER = 8
 # Building blocks
 
 
-def _text(words: str, style: str = "") -> Text:
-    """Text as it is: no markup in it, nothing unprintable, never cut off."""
+def text(words: str, style: str = "") -> Text:
+    """Return text as it is: no markup in it, nothing unprintable, never cut off."""
     return Text(plain(words), style=style, overflow="fold")
 
 
@@ -158,7 +158,7 @@ def _header(result: Result) -> Table:
     table.add_column(no_wrap=True, style="dim")
     table.add_column(overflow="fold")
     for heading, words in rows.items():
-        table.add_row(heading, _text(words))
+        table.add_row(heading, text(words))
     return table
 
 
@@ -170,7 +170,7 @@ def _summary(workloads: list[WorkloadResult]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
     for workload in workloads:
         table.add_row(
-            _text(workload.title, "bold"),
+            text(workload.title, "bold"),
             topology(workload.topology),
             _verdict(workload),
             rate(workload.wall_transfers),
@@ -193,7 +193,7 @@ def _calls(workloads: list[WorkloadResult]) -> Iterator[RenderableType]:
     yield Text("calls/op", style="bold")
     for workload in counted:
         calls = ", ".join(f"{call.function} {rate(call.per_op)}" for call in workload.calls)
-        yield _indent(_text(f"{workload.title}: {calls}"), 2)
+        yield _indent(text(f"{workload.title}: {calls}"), 2)
 
 
 # One workload
@@ -205,9 +205,9 @@ def _workload(
     shape = workload.topology
     where = f"{count(shape.containers, 'container')} x {count(shape.cpus, 'CPU')}"
     yield Rule(
-        _text(f"{workload.title}, {where}", "bold"), characters="-", align="left", style="dim"
+        text(f"{workload.title}, {where}", "bold"), characters="-", align="left", style="dim"
     )
-    yield _text(workload.operation)
+    yield text(workload.operation)
     yield _findings(workload)
     yield from _effort(workload)
     groups = by_object(workload.walls)
@@ -249,8 +249,8 @@ def _inside(workload: WorkloadResult) -> Iterator[RenderableType]:
     )
     table = _table(("transf/op",), "line and the code that touches it most")
     for line in sorted(workload.inside, key=lambda line: -line.within):
-        pieces = [_text(f"{line.object.name} {signed_hex(line.object.line)}", "bold")]
-        pieces += [_text(function(site), "cyan") for site in busiest(line)[:1]]
+        pieces = [text(f"{line.object.name} {signed_hex(line.object.line)}", "bold")]
+        pieces += [text(function(site), "cyan") for site in busiest(line)[:1]]
         table.add_row(rate(line.within), _Flow(*pieces))
     yield _indent(table, 2)
 
@@ -262,14 +262,14 @@ def _passing(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType
         return
     moved, lines = sum(group.transfers for group in groups), sum(group.lines for group in groups)
     yield ""
-    yield _text(
+    yield text(
         f"handed over, no walls: {rate(moved)} transfers/op on {count(lines, 'line')} that fewer "
         "than half of the containers touch, or that moved less than once for each"
     )
     shown = groups if verbose else groups[:HANDED_OVER]
     table = _table(("transf/op", "lines"), "object")
     for group in shown:
-        table.add_row(rate(group.transfers), f"{group.lines:,}", _text(group.name))
+        table.add_row(rate(group.transfers), f"{group.lines:,}", text(group.name))
     yield _indent(table, 2)
     if len(groups) > len(shown):
         rest = sum(group.transfers for group in groups[len(shown) :])
@@ -296,12 +296,12 @@ def _findings(workload: WorkloadResult) -> Text:
 def _effort(workload: WorkloadResult) -> Iterator[RenderableType]:
     ran = workload.instructions
     spinning = f", {rate(ran.spinning)} spinning" if ran.spinning else ""
-    yield _text(
+    yield text(
         f"per op: {rate(ran.kernel)} kernel{spinning}, {rate(ran.user)} user, "
         f"{rate(ran.background)} background instructions, {rate(workload.accesses)} accesses",
         "dim",
     )
-    yield _text(
+    yield text(
         f"{workload.operations:,} ops, {workload.window:,} per process "
         f"after {workload.warmup:,} to warm up; confinement: {workload.confinement}",
         "dim",
@@ -319,12 +319,12 @@ def _overview(workload: WorkloadResult, groups: list[Walled]) -> Iterator[Render
         rows.items(), key=lambda row: -sum(line.transfers for line in row[1])
     ):
         transfers = sum(line.transfers for line in lines)
-        pieces = [_text(name, "bold")]
+        pieces = [text(name, "bold")]
         if any(line.false_sharing for line in lines):
             pieces.append(Text("FALSE SHARING", style="bold yellow"))
         sites = [site for line in lines for site in line.code]
         if sites:
-            pieces.append(_text(max(sites, key=accesses).function, "cyan"))
+            pieces.append(text(max(sites, key=accesses).function, "cyan"))
         share = percent(transfers / total) if total else ""
         table.add_row(rate(transfers), share, f"{len(lines):,}", _Flow(*pieces))
     yield table
@@ -338,7 +338,7 @@ def _object(
 ) -> Iterator[RenderableType]:
     what = walled.object
     heading = Text(f"{rate(walled.transfers)} transfers/op on ", style="bold", overflow="fold")
-    heading.append_text(_text(what.name, "bold red"))
+    heading.append_text(text(what.name, "bold red"))
     yield heading
     facts: list[str] = [what.kind]
     if what.type is not None and what.type not in what.name:
@@ -349,7 +349,7 @@ def _object(
         facts.append("freed")
     if what.detail:
         facts.append(what.detail)
-    yield _indent(_text(", ".join(facts)), 2)
+    yield _indent(text(", ".join(facts)), 2)
     for position, line in enumerate(lines):
         if position:
             yield ""
@@ -391,7 +391,7 @@ def _fields(fields: list[FieldUse]) -> Table:
             percent(use.share),
             f"{use.offset:#x}",
             f"{use.size}",
-            _text(use.path, "magenta"),
+            text(use.path, "magenta"),
         )
     return table
 
@@ -399,18 +399,18 @@ def _fields(fields: list[FieldUse]) -> Table:
 def _code(sites: list[Site]) -> Table:
     table = _table(("read", "write", "atomic"), "function, field, source, context")
     for site in sites:
-        pieces = [_text(function(site), "cyan")]
+        pieces = [text(function(site), "cyan")]
         if site.field:
-            pieces.append(_text(site.field, "magenta"))
+            pieces.append(text(site.field, "magenta"))
         if site.source:
-            pieces.append(_text(site.source, "dim"))
+            pieces.append(text(site.source, "dim"))
         if site.caller:
-            pieces.append(_text(f"from {site.caller}", "cyan"))
+            pieces.append(text(f"from {site.caller}", "cyan"))
             if site.caller_source:
-                pieces.append(_text(site.caller_source, "dim"))
-        pieces.append(_text(site.context))
+                pieces.append(text(site.caller_source, "dim"))
+        pieces.append(text(site.context))
         for position, name in enumerate(site.inlined):
-            pieces.append(_text(f"{'in' if position else 'inline'} {name}", "dim"))
+            pieces.append(text(f"{'in' if position else 'inline'} {name}", "dim"))
         table.add_row(rate(site.reads), rate(site.writes), rate(site.atomics), _Flow(*pieces))
     return table
 
@@ -422,7 +422,7 @@ def _background(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableT
     if not workload.background:
         return
     yield ""
-    yield _text(
+    yield text(
         "background (ticks, RCU, scheduler): "
         f"{count(len(workload.background), 'line')}, "
         f"{rate(workload.background_transfers)} transfers/op"
@@ -432,9 +432,9 @@ def _background(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableT
     shown = ordered if verbose else ordered[:BACKGROUND]
     for line in shown:
         what = line.object
-        pieces = [_text(f"{what.name} {signed_hex(what.line)} ({what.kind})")]
+        pieces = [text(f"{what.name} {signed_hex(what.line)} ({what.kind})")]
         for site in busiest(line)[:1]:
-            pieces += [_text(function(site), "cyan"), _text(site.context)]
+            pieces += [text(function(site), "cyan"), text(site.context)]
         table.add_row(rate(line.transfers), _Flow(*pieces))
     yield _indent(table, 2)
     if len(ordered) > len(shown):

@@ -14,7 +14,8 @@ from pydantic import Field
 from partywall.core.topology import Topology
 from partywall.results.compare import Change, WorkloadChange, compare
 from partywall.results.document import Document, Model
-from partywall.results.result import OLDER, KernelId, Result
+from partywall.results.result import KernelId, Result
+from partywall.results.upgrade import FIRST
 
 SCHEMA: Final = "partywall.diff/1"
 
@@ -112,7 +113,7 @@ def _findings(one: WorkloadChange, tolerance: Tolerance, *, alike: bool) -> list
 def diff(before: Result, after: Result, tolerance: Tolerance) -> Difference:
     """What changed. UsageProblem if the results have no workload in common."""
     compared = compare(before, after)
-    alike = (before.schema_ == OLDER) == (after.schema_ == OLDER)
+    alike = (before.measured_with == FIRST) == (after.measured_with == FIRST)
     found = [
         finding for one in compared.workloads for finding in _findings(one, tolerance, alike=alike)
     ]

@@ -21,6 +21,15 @@ class Document(Model):
 
     model_config = ConfigDict(populate_by_name=True)
 
+    def written(self) -> dict[str, Any]:
+        """Return what is written of it, as JSON has it."""
+        return self.model_dump(by_alias=True)
+
+    @classmethod
+    def described(cls) -> dict[str, Any]:
+        """Return the JSON schema of what is written."""
+        return described(cls)
+
 
 class _AsWritten(GenerateJsonSchema):
     """`dump` leaves out no key, not even one that has its default."""
@@ -50,10 +59,15 @@ def schema(kind: type[Document]) -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": kind.model_fields["schema_"].default,
-        **kind.model_json_schema(schema_generator=_AsWritten, mode="serialization"),
+        **kind.described(),
     }
+
+
+def described(kind: type[Model]) -> dict[str, Any]:
+    """Return the JSON schema of a model in which no key is left out."""
+    return kind.model_json_schema(schema_generator=_AsWritten, mode="serialization")
 
 
 def encode(document: Document) -> str:
     """Return the document as JSON. ValueError if it holds a number that JSON has not."""
-    return json.dumps(document.model_dump(by_alias=True), indent=1, allow_nan=False) + "\n"
+    return json.dumps(document.written(), indent=1, allow_nan=False) + "\n"

@@ -12,16 +12,16 @@ JSON numbers lose precision beyond 2**53.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
+from pydantic_core import to_json
 
 from partywall.core.topology import Scope, Topology
-from partywall.results.document import Document, Model
+from partywall.results import sites, upgrade
+from partywall.results.document import Document, Model, described
 
-SCHEMA: Final = "partywall.result/2"
-OLDER: Final = "partywall.result/1"
-"""The same without locks and waits, and with spinning among the kernel's instructions."""
+SCHEMA: Final = upgrade.CURRENT
 
 Address = Annotated[str, Field(pattern=r"^0x[0-9a-f]{1,16}$")]
 
@@ -110,8 +110,8 @@ class FieldUse(Model):
     share: float = Field(description="Of all accesses to the line, 0..1.")
 
 
-class Site(Model):
-    """One piece of code that touches a line, in one context."""
+class Place(Model):
+    """A piece of code in one context, and what it touches. In a document each stands once."""
 
     function: str
     offset: int = Field(description="Of the instruction in the function.")
@@ -126,6 +126,14 @@ class Site(Model):
     caller_source: str | None = Field(default=None, description="file:line of that call.")
     context: str = Field(description="'syscall tgkill', 'exception', 'irq', 'softirq', …")
     field: str
+
+
+_PLACE = tuple(Place.model_fields)
+
+
+class Site(Place):
+    """One piece of code that touches a line, and how often."""
+
     reads: float
     writes: float
     atomics: float
@@ -245,10 +253,14 @@ class WorkloadResult(Model):
 class Result(Document):
     """One kernel, measured with any number of workloads."""
 
-    schema_: Literal["partywall.result/1", "partywall.result/2"] = Field(
-        default=SCHEMA, alias="schema"
-    )
+    schema_: Literal["partywall.result/3"] = Field(default=SCHEMA, alias="schema")
     created: str = Field(description="UTC, ISO 8601. The only value two equal runs differ in.")
+    measured_with: str | None = Field(
+        default=None, description="Version that it was saved in, if an older one."
+    )
+    lacks: list[str] = Field(
+        default_factory=list, description="What that version does not have, in words."
+    )
     kernel: KernelId
     environment: Environment
     workloads: list[WorkloadResult]
@@ -257,3 +269,24 @@ class Result(Document):
     def worst(self) -> float:
         """Largest transfers per op of any wall, for thresholds in CI."""
         return max((w.transfers for r in self.workloads for w in r.walls), default=0.0)
+
+    def written(self) -> dict[str, Any]:
+        """Return what is written of it: each place in the code once."""
+        return sites.intern(super().written(), _PLACE)
+
+    @classmethod
+    def described(cls) -> dict[str, Any]:
+        """Return the JSON schema of what is written."""
+        return sites.describe(super().described(), described(Place))
+
+    @classmethod
+    def read(cls, data: dict[str, Any]) -> Result:
+        """Return the result that was `written`, or that of an older version.
+
+        ValidationError or DocumentError if it is none.
+        """
+        older = upgrade.version_of(data) in upgrade.OLDER
+        # Of older versions each line holds its places, as in memory.
+        whole = upgrade.upgrade(data) if older else sites.expand(data, _PLACE)
+        # Strict about types as JSON has them.
+        return cls.model_validate_json(to_json(whole), strict=True)

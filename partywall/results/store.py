@@ -3,34 +3,41 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import itertools
 import os
 import re
 import threading
+import zlib
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from partywall.core import cache
 from partywall.core.errors import UsageProblem
 from partywall.results.document import DocumentError, dump, encode
-from partywall.results.result import SCHEMA, Result
+from partywall.results.result import Result
 
 FOLDER = Path("results")
 
+ENDING = ".json.gz"
+
 
 def save(result: Result, folder: Path) -> Path:
-    """Writes the result whole under a name of its own; returns its path."""
-    release = re.sub(r"[^\w.+~-]", "_", result.kernel.release)
-    stem = f"{re.sub('[^0-9A-Z]', '', result.created)}-{release}"
-    text = dump(result)
+    """Write the result whole under a name of its own; return its path."""
+    stem = _stem(result)
+    data = _compressed(dump(result))
     # Written under a name that nobody else has, then given the first free one:
     # a link, unlike a rename, never takes the place of another file.
     draft = folder / f".{stem}.{os.getpid()}.{threading.get_ident()}"
-    cache.write_whole(draft, text)
+    cache.write_whole(draft, data)
     try:
         for number in itertools.count(1):
-            path = folder / (f"{stem}.json" if number == 1 else f"{stem}-{number}.json")
+            path = folder / (f"{stem}{ENDING}" if number == 1 else f"{stem}-{number}{ENDING}")
             try:
                 path.hardlink_to(draft)
             except FileExistsError:
@@ -41,60 +48,128 @@ def save(result: Result, folder: Path) -> Path:
     raise AssertionError("numbers do not end")
 
 
+def is_name(text: str) -> bool:
+    """Whether a name is that of a saved result, and no kernel's."""
+    return text.endswith((".json", ENDING))
+
+
+def saved(folder: Path) -> list[Path]:
+    """Return what is saved in a folder, the newest last."""
+    there = [path for path in folder.glob("*.json*") if is_name(path.name) and path.exists()]
+    return sorted(there, key=lambda path: (path.stat().st_mtime_ns, path.name))
+
+
 def newest(folder: Path) -> Path:
     """The result saved last; UsageProblem if there is none."""
-    there = [path for path in folder.glob("*.json") if path.exists()]
-    found = sorted(there, key=lambda path: (path.stat().st_mtime_ns, path.name))
+    found = saved(folder)
     if not found:
         raise UsageProblem(
-            f"no result is saved in {folder}", "run partywall check first, or name a file"
+            f"no result is saved in {folder.absolute()}",
+            "run partywall check first, or name a file or its folder (--results)",
         )
     return found[-1]
 
 
 def load(path: Path) -> Result:
-    """A saved result; UsageProblem if the file is none."""
+    """A saved result, brought up to date; UsageProblem if the file is none."""
     try:
-        return parse(path.read_text())
-    except OSError as error:
-        raise UsageProblem(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageProblem(f"{path}: not a saved result: it is no text") from error
+        return parse(_read(path))
     except DocumentError as error:
         raise UsageProblem(f"{path}: {error}") from error
 
 
-def parse(text: str) -> Result:
-    """Return the result that `dump` wrote; DocumentError for any other text.
+def parse(text: str | bytes) -> Result:
+    """Return the result that `dump` wrote, now or in an older version.
 
-    Strict: a number in quotes or a key unknown to this version is an error,
-    not a guess.
+    DocumentError for any other text. Strict: a number in quotes or a key unknown
+    to this version is an error, not a guess.
     """
+    data = _json(text)
     try:
-        result = Result.model_validate_json(text, strict=True)
-    except ValidationError as error:
-        raise DocumentError(_one_line(error)) from error
-    if "schema_" not in result.model_fields_set:
-        raise DocumentError(f"not a saved result: it has no schema; expected {SCHEMA}")
-    try:
+        result = Result.read(data)
         # NaN and 1e999 pass for numbers when read, but cannot be written again.
         encode(result)
+    except ValidationError as error:
+        raise DocumentError(_one_line(error)) from error
+    except DocumentError as error:
+        raise DocumentError(_clean(error)) from error
     except ValueError as error:
-        raise DocumentError(f"not a saved result: {error}") from error
+        raise DocumentError(f"not a saved result: {_clean(error)}") from error
     return result
 
 
+@dataclass(frozen=True)
+class Entry:
+    """What a saved file holds, in short. ``problem``: why it is no result, if it is none."""
+
+    path: Path
+    created: str = ""
+    release: str = ""
+    workloads: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+def entries(folder: Path) -> list[Entry]:
+    """Return what is saved in a folder, in short, the newest last.
+
+    UsageProblem if nothing is.
+    """
+    newest(folder)
+    found = []
+    for path in saved(folder):
+        try:
+            result = load(path)
+        except UsageProblem as problem:
+            found.append(Entry(path, problem=problem.message.removeprefix(f"{path}: ")))
+            continue
+        titles = tuple(dict.fromkeys(workload.title for workload in result.workloads))
+        found.append(Entry(path, result.created, result.kernel.release, titles))
+    return found
+
+
+def _stem(result: Result) -> str:
+    """When, which kernel, which workloads: no longer than a file's name may be."""
+    names = list(dict.fromkeys(workload.workload for workload in result.workloads))
+    shown = names if len("+".join(names)) <= 60 else [f"{len(names)}-workloads"]
+    made = (re.sub("[^0-9A-Z]", "", result.created), result.kernel.release, "+".join(shown))
+    return "-".join(re.sub(r"[^\w.+~-]", "_", part)[:80] for part in made if part)
+
+
+def _compressed(text: str) -> bytes:
+    """Equal texts give equal bytes: no name and no time is in them."""
+    out = io.BytesIO()
+    with gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=0) as file:
+        file.write(text.encode())
+    return out.getvalue()
+
+
+def _read(path: Path) -> bytes:
+    """What a file holds, unpacked if it is compressed, whatever its name."""
+    try:
+        data = path.read_bytes()
+        return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DocumentError(
+            f"not a saved result: damaged, or cut short: {_clean(error)}"
+        ) from error
+    except OSError as error:
+        raise UsageProblem(f"{path}: {error.strerror}") from error
+
+
+def _json(text: str | bytes) -> Any:
+    try:
+        data = text.encode() if isinstance(text, str) else text
+        data.decode()
+    except UnicodeError as error:
+        raise DocumentError("not a saved result: it is no text") from error
+    try:
+        return from_json(data, allow_inf_nan=False)
+    except ValueError as error:
+        raise DocumentError(f"not JSON, or cut short: {_clean(error)}") from error
+
+
 def _one_line(error: ValidationError) -> str:
-    """The cause that says most: no JSON, then another schema, then the first."""
-    problems = error.errors(include_url=False)
-    first = problems[0]
-    if first["type"] == "json_invalid":
-        return f"not JSON, or cut short: {_clean(first['ctx']['error'])}"
-    for problem in problems:
-        # Another version may well differ everywhere; its number is the reason.
-        if problem["loc"] == ("schema",):
-            found = _clean(repr(problem["input"]))
-            return f"schema is {found}, but this version reads {SCHEMA!r}"
+    first = error.errors(include_url=False)[0]
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
     place = f"{_clean(where.lstrip('.'))}: " if where else ""
     return f"not a saved result: {place}{_clean(first['msg'])}"

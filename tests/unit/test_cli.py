@@ -17,7 +17,7 @@ import builders
 import pytest
 
 from partywall import workloads
-from partywall.results import document
+from partywall.results import document, store
 from partywall.results.result import SCHEMA
 
 MAIN = "from partywall.cli import main; main()"
@@ -290,6 +290,35 @@ def test_a_report_as_json_is_what_was_saved(partywall: Partywall, saved: Path) -
     done = partywall("report", saved, "--json")
     assert (done.status, done.err) == (0, "")
     assert done.out == saved.read_text()
+
+
+def test_an_option_without_its_argument_hints_at_its_command(partywall: Partywall) -> None:
+    refused(partywall("check", "--html"), USAGE, "--html", "partywall check --help")
+    refused(partywall("report", "--html"), USAGE, "--html", "partywall report --help")
+    refused(partywall("series", "prove", "--from"), USAGE, "partywall series prove --help")
+
+
+def test_saved_results_are_listed(partywall: Partywall, saved: Path, tmp_path: Path) -> None:
+    store.save(RESULT, tmp_path / "results")
+    (tmp_path / "results" / "broken.json").write_text("garbage")
+    done = partywall("report", "--list")
+    assert (done.status, done.err) == (0, "")
+    said = " ".join(done.out.split())
+    assert f"{RESULT.created} {RESULT.kernel.release} signal, overlay/access results/2026" in said
+    assert "not JSON" in said
+    refused(partywall("report", "--list", "--results", "none"), USAGE, str(tmp_path / "none"))
+
+
+def test_a_compressed_result_is_shown_compared_and_predicted(
+    partywall: Partywall, tmp_path: Path
+) -> None:
+    path = store.save(RESULT, tmp_path / "results")
+    assert path.name.endswith(".json.gz")
+    assert partywall("report", "--json").out == document.dump(RESULT)
+    for command in (["compare", path, path], ["diff", path, path], ["predict", path]):
+        done = partywall(*command, "--json")
+        assert (done.status, done.err) == (0, "")
+        assert json.loads(done.out)["schema"]
 
 
 def test_a_report_as_ktap_has_a_verdict_for_each_workload(

@@ -19,7 +19,8 @@ from partywall.report import diff as view
 from partywall.results import document
 from partywall.results.compare import Change
 from partywall.results.diff import Difference, Tolerance, diff, how
-from partywall.results.result import OLDER, CallCount, Instructions, Result
+from partywall.results.result import CallCount, Instructions, Result
+from partywall.results.upgrade import FIRST
 
 USUAL = Tolerance()
 RATES = st.floats(0, 1e6)
@@ -74,7 +75,7 @@ def test_instructions_calls_and_locks_count_too() -> None:
 
 
 def test_what_an_older_partywall_did_not_measure_is_no_regression() -> None:
-    old = SAME.model_copy(update={"schema_": OLDER})
+    old = SAME.model_copy(update={"measured_with": FIRST})
     ran = builders.signal().instructions
     more = Instructions(kernel=ran.kernel * 2, user=ran.user, background=0)
     after = changed(locks=[builders.lock("rtnl_mutex", ran.kernel / 2)], instructions=more)

@@ -64,7 +64,10 @@ def test_the_text_is_stable_and_ends_in_a_newline() -> None:
     assert dump(RESULT.model_copy(deep=True)) == TEXT
     assert TEXT.endswith("}\n")
     assert TEXT.isascii()
-    assert list(json.loads(TEXT)) == ["schema", "created", "kernel", "environment", "workloads"]
+    assert list(json.loads(TEXT)) == [
+        *("schema", "created", "measured_with", "lacks", "kernel", "environment"),
+        *("workloads", "sites"),
+    ]
 
 
 @FUZZ
@@ -156,7 +159,7 @@ def test_a_wrong_value_is_refused_or_a_result(path: tuple[str | int, ...], value
 def test_the_json_schema_describes_what_is_saved() -> None:
     schema = schema_of(Result)
     assert json.loads(json.dumps(schema)) == schema
-    assert SCHEMA in schema["properties"]["schema"]["enum"]
+    assert SCHEMA in schema["properties"]["schema"]["const"]
 
     def check(value: Any, rule: dict[str, Any]) -> None:
         if "$ref" in rule:
@@ -175,11 +178,60 @@ def test_the_json_schema_describes_what_is_saved() -> None:
     check(json.loads(TEXT), schema)
 
 
-def test_a_result_of_the_version_before_is_read() -> None:
-    data = json.loads(dump(builders.result(builders.signal())))
-    data["schema"] = "partywall.result/1"
-    for workload in data["workloads"]:
-        del workload["locks"], workload["waits"], workload["instructions"]["spinning"]
-    read = store.parse(json.dumps(data))
-    assert read.workloads == builders.result(builders.signal()).workloads
-    assert read.schema_ == "partywall.result/1"
+def as_version(number: int) -> dict[str, Any]:
+    """RESULT as an older version wrote it: each line holds its places in the code."""
+    data = RESULT.model_dump(by_alias=True)
+    data["schema"] = f"partywall.result/{number}"
+    del data["measured_with"], data["lacks"]
+    if number == 1:
+        for workload in data["workloads"]:
+            del workload["locks"], workload["waits"], workload["instructions"]["spinning"]
+    return data
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_result_of_an_older_version_is_brought_up_to_date(number: int) -> None:
+    read = store.parse(json.dumps(as_version(number)))
+    assert read.workloads == RESULT.workloads
+    assert (read.schema_, read.measured_with) == (SCHEMA, f"partywall.result/{number}")
+    assert ("locks" in read.lacks) == (number == 1)
+    printed = dump(read)
+    assert json.loads(printed)["schema"] == SCHEMA
+    # What is printed now is a document of this version, and says the same.
+    assert store.parse(printed) == read
+
+
+def test_an_older_version_has_no_numbers_for_places() -> None:
+    with pytest.raises(DocumentError, match=r"code\[0\]"):
+        store.parse(TEXT.replace(SCHEMA, "partywall.result/2"))
+
+
+def test_each_place_in_the_code_is_written_once() -> None:
+    again = builders.result(*[builders.signal()] * 3)
+    data = json.loads(dump(again))
+    assert len(data["sites"]) == len(json.loads(dump(builders.result(builders.signal())))["sites"])
+    rows = [row for line in data["workloads"][2]["walls"] for row in line["code"]]
+    assert all(set(row) == {"site", "reads", "writes", "atomics"} for row in rows)
+    assert store.parse(json.dumps(data)) == again
+
+
+@pytest.mark.parametrize("number", [-1, 10**6, "0", None, 0.0, True, [0]])
+def test_a_place_that_is_not_there_is_refused(number: Any) -> None:
+    data = json.loads(TEXT)
+    data["workloads"][0]["walls"][0]["code"][0]["site"] = number
+    with pytest.raises(DocumentError, match="no place"):
+        store.parse(json.dumps(data))
+
+
+def test_a_place_told_twice_is_refused() -> None:
+    data = json.loads(TEXT)
+    data["workloads"][0]["walls"][0]["code"][0]["function"] = "other"
+    with pytest.raises(DocumentError, match="twice"):
+        store.parse(json.dumps(data))
+
+
+@pytest.mark.parametrize("sites", [None, {}, [None] * 99, "x"])
+def test_places_that_are_none_are_refused(sites: Any) -> None:
+    data = {**json.loads(TEXT), "sites": sites}
+    with pytest.raises(DocumentError):
+        store.parse(json.dumps(data))

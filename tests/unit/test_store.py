@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import os
+import re
 import threading
 from pathlib import Path
 
@@ -26,9 +28,55 @@ def test_a_saved_result_comes_back(tmp_path: Path) -> None:
     assert store.load(path) == RESULT
 
 
-def test_the_name_tells_when_and_which_kernel(tmp_path: Path) -> None:
+def test_the_name_tells_when_which_kernel_and_which_workloads(tmp_path: Path) -> None:
     name = store.save(RESULT, tmp_path).name
-    assert name == "20260301T120000Z-6.12.117+deb12-cloud-amd64.json"
+    assert name == "20260301T120000Z-6.12.117+deb12-cloud-amd64-signal.json.gz"
+    both = builders.result(builders.signal(), builders.isolated(), builders.false_sharing())
+    assert store.save(both, tmp_path).name.endswith("-signal+overlay.json.gz")
+    many = builders.result(*(builders.workload(f"workload-{n}", []) for n in range(40)))
+    assert store.save(many, tmp_path).name.endswith("-40-workloads.json.gz")
+
+
+def test_a_name_is_never_too_long_for_a_file(tmp_path: Path) -> None:
+    long = builders.result(builders.workload("w" * 300, []))
+    kernel = long.kernel.model_copy(update={"release": "r" * 300})
+    path = store.save(long.model_copy(update={"kernel": kernel}), tmp_path)
+    assert len(path.name) < 255
+
+
+def test_a_saved_result_is_small_and_the_same_each_time(tmp_path: Path) -> None:
+    result = builders.result(builders.many_walls(200))
+    first, second = store.save(result, tmp_path / "a"), store.save(result, tmp_path / "b")
+    assert first.read_bytes() == second.read_bytes()
+    assert first.stat().st_size < len(document.dump(result)) / 10
+    assert gzip.decompress(first.read_bytes()).decode() == document.dump(result)
+
+
+@pytest.mark.parametrize("name", ["old.json", "old.json.gz"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_file_is_read_whatever_its_name(tmp_path: Path, name: str, packed: bool) -> None:
+    data = document.dump(RESULT).encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if packed else data)
+    assert store.load(tmp_path / name) == RESULT
+    assert store.newest(tmp_path) == tmp_path / name
+
+
+def test_what_is_saved_is_listed_with_what_it_holds(tmp_path: Path) -> None:
+    path = store.save(RESULT, tmp_path)
+    os.utime(path, (9, 9))
+    (tmp_path / "broken.json").write_text("garbage")
+    os.utime(tmp_path / "broken.json", (5, 5))
+    broken, good = store.entries(tmp_path)
+    assert (good.path, good.problem) == (path, None)
+    assert (good.created, good.release) == (RESULT.created, RESULT.kernel.release)
+    assert good.workloads == ("signal",)
+    assert broken.path.name == "broken.json"
+    assert "not JSON" in (broken.problem or "")
+
+
+def test_a_folder_without_results_has_no_list(tmp_path: Path) -> None:
+    with pytest.raises(UsageProblem, match="no result is saved"):
+        store.entries(tmp_path)
 
 
 def test_two_results_of_one_second_are_both_kept(tmp_path: Path) -> None:
@@ -44,7 +92,7 @@ def test_two_checks_that_end_at_once_keep_both(
     together = threading.Barrier(2, timeout=1)
     write_whole = cache.write_whole
 
-    def slowly(path: Path, text: str) -> None:
+    def slowly(path: Path, text: str | bytes) -> None:
         # Nobody writes before both want to, unless only one can.
         with contextlib.suppress(threading.BrokenBarrierError):
             together.wait()
@@ -56,7 +104,7 @@ def test_two_checks_that_end_at_once_keep_both(
         thread.start()
     for thread in both:
         thread.join()
-    saved = [store.load(path) for path in tmp_path.glob("*.json")]
+    saved = [store.load(path) for path in tmp_path.glob("*.json.gz")]
     assert len(saved) == 2
     assert RESULT in saved
     assert OTHER in saved
@@ -108,6 +156,14 @@ def test_a_folder_without_results_says_so(tmp_path: Path, name: str) -> None:
     assert "partywall check" in (caught.value.hint or "")
 
 
+def test_the_folder_without_results_is_named_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageProblem, match=re.escape(f"{tmp_path}/results")):
+        store.newest(Path("results"))
+
+
 def test_a_link_to_nowhere_is_passed_over(tmp_path: Path) -> None:
     path = store.save(RESULT, tmp_path)
     (tmp_path / "gone.json").symlink_to(tmp_path / "nowhere")
@@ -115,6 +171,7 @@ def test_a_link_to_nowhere_is_passed_over(tmp_path: Path) -> None:
 
 
 GOOD = document.dump(RESULT).encode()
+PACKED = gzip.compress(GOOD)
 
 
 @pytest.mark.parametrize(
@@ -127,6 +184,11 @@ GOOD = document.dump(RESULT).encode()
         GOOD[:-3],
         GOOD[: len(GOOD) // 2],
         GOOD + b"x",
+        PACKED[:-1],
+        PACKED[: len(PACKED) // 2],
+        PACKED[:40] + b"xxxx" + PACKED[44:],
+        PACKED + b"x",
+        gzip.compress(b"garbage"),
         b"[" * 99999,
     ],
 )

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Places in the code, written once in a document however many lines they touch.
+
+In memory each `Site` of a line says where it is. In a document ``sites[]`` has each
+place once, and a line's ``code[]`` holds its number there beside the rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from partywall.results.document import DocumentError
+
+
+def intern(data: dict[str, Any], place: tuple[str, ...]) -> dict[str, Any]:
+    """Return the document with each place once, in order of first mention.
+
+    ``data``: as `pydantic` dumps a result, changed here; ``place``: keys that say
+    where a site is. All its other keys stay in the line.
+    """
+    numbers: dict[tuple[Any, ...], int] = {}
+    sites: list[dict[str, Any]] = []
+    for code in _codes(data["workloads"]):
+        for at, row in enumerate(code):
+            known = {key: row.pop(key) for key in place}
+            key = tuple(tuple(v) if isinstance(v, list) else v for v in known.values())
+            number = numbers.setdefault(key, len(sites))
+            if number == len(sites):
+                sites.append(known)
+            code[at] = {"site": number, **row}
+    return {**data, "sites": sites}
+
+
+def expand(data: dict[str, Any], place: tuple[str, ...]) -> dict[str, Any]:
+    """Return the document as `pydantic` reads it; the opposite of `intern`.
+
+    DocumentError if a line names a place that the document has not.
+    """
+    sites = data.get("sites")
+    if not isinstance(sites, list):
+        raise DocumentError("not a saved result: sites: a list is missing")
+    for code in _codes(data.get("workloads")):
+        for at, row in enumerate(code):
+            if not isinstance(row, dict):
+                continue
+            number = row.pop("site", None)
+            known = sites[number] if type(number) is int and 0 <= number < len(sites) else None
+            if not isinstance(known, dict) or not known.keys() <= set(place):
+                raise DocumentError(f"not a saved result: a line's site is no place: {number!r}")
+            if row.keys() & known.keys():
+                raise DocumentError(f"not a saved result: site {number} is told twice")
+            code[at] = {**known, **row}
+    return {key: value for key, value in data.items() if key != "sites"}
+
+
+def describe(schema: dict[str, Any], place: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON schema of what `intern` gives, of that of what it takes.
+
+    ``place``: JSON schema of a place.
+    """
+    site = schema["$defs"]["Site"]
+    rates = {k: v for k, v in site["properties"].items() if k not in place["properties"]}
+    number = {"description": "Its place, a number in sites[].", "minimum": 0, "type": "integer"}
+    properties = {"site": number, **rates}
+    return {
+        **schema,
+        "$defs": {
+            **schema["$defs"],
+            "Place": place,
+            "Site": {**site, "properties": properties, "required": list(properties)},
+        },
+        "properties": {
+            **schema["properties"],
+            "sites": {
+                "description": "Places in the code, each once.",
+                "items": {"$ref": "#/$defs/Place"},
+                "type": "array",
+            },
+        },
+        "required": [*schema["required"], "sites"],
+    }
+
+
+def _codes(value: Any) -> Iterator[list[Any]]:
+    """The ``code[]`` of every line, wherever it is."""
+    if isinstance(value, list):
+        for inner in value:
+            yield from _codes(inner)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if key == "code" and isinstance(inner, list):
+                yield inner
+            elif isinstance(inner, list | dict):
+                yield from _codes(inner)
