@@ -25,7 +25,10 @@ LINE_SHIFT: int = _NUMBERS["format"]["line_shift"]
 LINE_SIZE = 1 << LINE_SHIFT
 """Bytes."""
 
-LINE = np.dtype([("key", "<u8"), ("reads", "<u4"), ("writes", "<u4")])
+LINE = np.dtype(
+    [("key", "<u8"), ("reads", "<u4"), ("writes", "<u4"), ("turns", "<u4"), ("returns", "<u4")]
+)
+PATTERN = np.dtype([("key", "<u8"), ("read", "u1"), ("written", "u1"), ("visits", "<u4")])
 ACCESS = np.dtype(
     [
         ("address", "<u8"),
@@ -70,9 +73,13 @@ class Party:
 
     ``thread``: base of that thread's stack, 0 for the vCPU itself. ``lines`` (dtype
     LINE): key = line number << 1 | foreground, visits that only read, visits
-    that wrote. ``accesses`` (dtype ACCESS): by address, code (index into
-    Recording.sites) and context. Both hold only lines that several parties
-    visited and one wrote; ``still_lines`` counts the rest.
+    that wrote, stretches of the party's own work in which it visited (turns), visits
+    with one of another party since its one before (returns). ``patterns`` (dtype
+    PATTERN): by line of the foreground, visits that used the same words of 8 bytes,
+    a bit for each word read and written; their sum is reads + writes. ``accesses``
+    (dtype ACCESS): by address, code (index into Recording.sites) and context. All
+    hold only lines that several parties visited and one wrote; ``still_lines``
+    counts the rest.
     """
 
     cpu: int
@@ -87,6 +94,7 @@ class Party:
     still_lines: int
     calls: tuple[int, ...]
     lines: Array
+    patterns: Array
     accesses: Array
 
 
@@ -153,7 +161,7 @@ def parse(data: bytes) -> Recording:
         )
     body = _Reader(data[:-12])
     body.at = reader.at
-    if 76 * parties > len(data):
+    if 80 * parties > len(data):
         raise RecordingError("the recording is damaged: it claims more parties than it holds")
     site_array = body.array("<u8", 2 * sites).reshape(-1, 2)
     stack_array = body.array("<u8", stacks)
@@ -165,11 +173,12 @@ def parse(data: bytes) -> Recording:
 
 
 def _party(body: _Reader, counts: int, sites: int) -> Party:
-    cpu, windows, lines, accesses, still = body.numbers("5I")
+    cpu, windows, lines, accesses, still, patterns = body.numbers("6I")
     thread, kernel, spinning, user, background = body.numbers("5Q")
     foreground_accesses, background_accesses = body.numbers("2Q")
     calls = body.numbers(f"{counts}Q")
     line_array = body.array(LINE, lines)
+    pattern_array = body.array(PATTERN, patterns)
     access_array = body.array(ACCESS, accesses)
     if len(access_array) and int(access_array["site"].max()) >= sites:
         raise RecordingError("the recording is damaged: it names code that it does not list")
@@ -186,6 +195,7 @@ def _party(body: _Reader, counts: int, sites: int) -> Party:
         still_lines=still,
         calls=calls,
         lines=line_array,
+        patterns=pattern_array,
         accesses=access_array,
     )
 

@@ -10,14 +10,43 @@ from typing import Any
 
 import numpy as np
 
-from partywall.record.recording import ACCESS, LINE, LOCK, MAGIC, SYSCALL, VERSION, Party, Recording
+from partywall.record.recording import (
+    ACCESS,
+    LINE,
+    LOCK,
+    MAGIC,
+    PATTERN,
+    SYSCALL,
+    VERSION,
+    Party,
+    Recording,
+)
 
 TGKILL = SYSCALL + 234
 
 
-def visits(number: int, reads: int, writes: int, *, foreground: bool = True) -> tuple[int, ...]:
-    """One party's visits of line ``number``, as a row of dtype LINE."""
-    return (number << 1 | foreground, reads, writes)
+def visits(
+    number: int,
+    reads: int,
+    writes: int,
+    *,
+    foreground: bool = True,
+    turns: int | None = None,
+    returns: int | None = None,
+) -> tuple[int, ...]:
+    """One party's visits of line ``number``, as a row of dtype LINE.
+
+    Each is a turn, and returns after another party's, if not told otherwise.
+    """
+    count = reads + writes
+    turns = min(count, 2**32 - 1) if turns is None else turns
+    returns = max(0, turns - 1) if returns is None else returns
+    return (number << 1 | foreground, reads, writes, turns, returns)
+
+
+def pattern(number: int, visits: int, *, read: int = 0, written: int = 0) -> tuple[int, ...]:
+    """A row of dtype PATTERN: ``visits`` of line ``number`` with these masks of words."""
+    return (number << 1 | 1, read, written, visits)
 
 
 def access(
@@ -38,6 +67,7 @@ def party(
     cpu: int,
     lines: Iterable[tuple[int, ...]] = (),
     accesses: Iterable[tuple[int, ...]] = (),
+    patterns: Iterable[tuple[int, ...]] = (),
     **more: Any,
 ) -> Party:
     """A party in its one window."""
@@ -53,6 +83,7 @@ def party(
         "still_lines": 3,
         "calls": (),
         "lines": np.array(sorted(lines), LINE),
+        "patterns": np.array(sorted(patterns), PATTERN),
         "accesses": np.array(sorted(accesses), ACCESS),
     }
     return Party(cpu=cpu, **(given | more))
@@ -102,11 +133,11 @@ def written(whole: Recording) -> bytes:
     ]
     for one in whole.parties:
         numbers = (one.cpu, one.windows, len(one.lines), len(one.accesses), one.still_lines)
-        parts.append(struct.pack("<5I", *numbers))
+        parts.append(struct.pack("<6I", *numbers, len(one.patterns)))
         kernel = (one.kernel_instructions, one.spinning_instructions)
         instructions = (*kernel, one.user_instructions, one.background_instructions)
         accesses = (one.foreground_accesses, one.background_accesses)
         parts.append(struct.pack("<7Q", one.thread, *instructions, *accesses))
         parts.append(struct.pack(f"<{counts}Q", *one.calls))
-        parts += [one.lines.tobytes(), one.accesses.tobytes()]
+        parts += [one.lines.tobytes(), one.patterns.tobytes(), one.accesses.tobytes()]
     return sealed(b"".join(parts))

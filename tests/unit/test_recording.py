@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recordings import access, header, party, recording, sealed, visits, written
+from recordings import access, header, party, pattern, recording, sealed, visits, written
 
 from partywall.core.errors import EnvironmentProblem
 from partywall.record import recording as reader
@@ -26,6 +26,7 @@ SMALL = recording(
         0,
         [visits(0x40, 1, 2), visits(0x41, 0, 9, foreground=False)],
         [access(0x1008, 4, reads=3), access(0x1010, writes=7, site=1, flags=ATOMIC)],
+        [pattern(0x40, 1, read=2), pattern(0x40, 2, read=2, written=0x84)],
         calls=(11, 12),
     ),
     party(1, [visits(0x40, 0, 2**32 - 1)], calls=(21, 2**64 - 1), windows=2),
@@ -55,6 +56,8 @@ def test_a_recording_comes_back() -> None:
     first, second, third = read.parties
     assert first.lines.tolist() == SMALL.parties[0].lines.tolist()
     assert first.accesses.tolist() == SMALL.parties[0].accesses.tolist()
+    assert first.patterns.tolist() == SMALL.parties[0].patterns.tolist()
+    assert first.lines["turns"].tolist() == [3, 9]
     assert first.calls == (11, 12)
     assert (first.kernel_instructions, first.spinning_instructions) == (1000, 50)
     assert first.user_instructions == 100
@@ -86,7 +89,7 @@ Words = st.integers(0, 2**64 - 1)
 @given(
     st.lists(
         st.tuples(
-            st.lists(st.tuples(Words, Counts, Counts), max_size=4),
+            st.lists(st.tuples(Words, *[Counts] * 4), max_size=4),
             st.lists(
                 st.builds(
                     access, Words, st.integers(1, 64), reads=Counts, writes=Counts, site=st.just(0)

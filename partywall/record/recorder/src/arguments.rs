@@ -5,6 +5,7 @@ use crate::context::Tasks;
 use crate::hooks::Hooks;
 use crate::locks::Sums;
 use crate::state::{State, CHECK_EVERY};
+use crate::turns::Owners;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -29,6 +30,7 @@ pub fn parse_arguments(arguments: &[String]) -> Result<State, String> {
         called: HashMap::new(),
         blocks: HashMap::new(),
         locks: Sums::new(),
+        owners: Owners::default(),
         active: false,
         started: None,
         closed: 0,

@@ -83,17 +83,19 @@ pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
         c.swept = [0; 2];
     }
     c.repeating = block.ends_repeating;
-    if let Some((_, foreground, party)) = s.account(cpu) {
+    if c.records() {
+        let foreground = c.foreground;
+        let party = c.party();
         if foreground && block.spins {
             party.summary.spinning_instructions += instructions;
         } else if foreground {
             party.summary.kernel_instructions += instructions;
-            s.cpus[cpu as usize].clock += instructions;
+            party.tables.progress.work(instructions);
+            c.clock += instructions;
         } else {
             party.summary.background_instructions += instructions;
         }
     }
-    let c = &mut s.cpus[cpu as usize];
     if block.enters != NO_LEAF {
         c.callers[block.enters as usize] = c.call;
     }
@@ -141,23 +143,23 @@ pub extern "C" fn on_memory(_: c_uint, info: MemInfo, address: u64, data: *mut c
     } else {
         s.site_index(cpu, site)
     };
-    if let Some((context, foreground, party)) = s.account(cpu) {
-        let access = Access {
-            address,
-            size,
-            store,
-            atomic: site.atomic,
-            site: index,
-            context,
-            foreground,
-        };
-        if own_stack {
-            party.tables.touch(&access);
-        } else {
-            let mut hint = site.hint.get();
-            party.tables.record(access, &mut hint);
-            site.hint.set(hint);
-        }
+    let c = &mut s.cpus[cpu as usize];
+    let access = Access {
+        address,
+        size,
+        store,
+        atomic: site.atomic,
+        site: index,
+        context: c.context,
+        foreground: c.foreground,
+    };
+    let tables = &mut c.party().tables;
+    if own_stack {
+        tables.touch(&access, &mut s.owners);
+    } else {
+        let mut hint = site.hint.get();
+        tables.record(access, &mut hint, &mut s.owners);
+        site.hint.set(hint);
     }
 }
 
@@ -182,10 +184,8 @@ macro_rules! context_callbacks {
 }
 
 context_callbacks! {
-    on_syscall_entry => |t, tasks, n| t.syscall_entry();
     on_syscall => |t, tasks, n| t.syscall(n);
     on_irq => |t, tasks, n| t.irq();
-    on_exception => |t, tasks, n| t.exception();
     on_exception_return => |t, tasks, n| t.exception_return();
     on_softirq => |t, tasks, n| t.enter(context::SOFTIRQ);
     on_softirq_end => |t, tasks, n| t.leave(context::SOFTIRQ);
@@ -193,14 +193,37 @@ context_callbacks! {
     on_scheduler_end => |t, tasks, n| t.leave(context::SCHEDULER);
     on_new_task => |t, tasks, n| t.new_task();
     on_thread => |t, tasks, n| t.kernel_thread(tasks);
-    on_charge => |t, tasks, n| t.enter(context::CHARGED + n);
     on_charge_end => |t, tasks, n| t.leave_charged(n);
+}
+
+/// As the others, and a new stretch of work begins.
+macro_rules! beginning_callbacks {
+    ($($name:ident => |$tracker:ident, $n:ident| $body:expr;)*) => {$(
+        pub extern "C" fn $name(_: c_uint, data: *mut c_void) {
+            let s = state();
+            let cpu = s.current;
+            let ($tracker, $n) = (&mut s.cpu(cpu).tracker, data as usize as u16);
+            let _ = $n;
+            let begins = $body;
+            s.refresh(cpu);
+            if begins {
+                s.cpu(cpu).party().tables.progress.begin();
+            }
+        }
+    )*};
+}
+
+beginning_callbacks! {
+    on_syscall_entry => |t, n| { t.syscall_entry(); true };
+    on_exception => |t, n| t.exception();
+    on_charge => |t, n| { t.enter(context::CHARGED + n); true };
 }
 
 pub extern "C" fn on_count(_: c_uint, data: *mut c_void) {
     let s = state();
-    if let Some((_, true, party)) = s.account(s.current) {
-        party.summary.calls[data as usize] += 1;
+    let c = s.here();
+    if c.foreground && c.records() {
+        c.party().summary.calls[data as usize] += 1;
     }
 }
 

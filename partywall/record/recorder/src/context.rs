@@ -121,13 +121,12 @@ impl Tracker {
     }
 
     /// A fault belongs to what it interrupts; only one from user code is a
-    /// context of its own.
-    pub fn exception(&mut self) {
-        let inner = match self.current() {
-            USER => EXCEPTION,
-            other => other,
-        };
-        self.nest.top.push(inner);
+    /// context of its own. Return whether it is one.
+    pub fn exception(&mut self) -> bool {
+        let outer = self.current();
+        let own = outer == USER;
+        self.nest.top.push(if own { EXCEPTION } else { outer });
+        own
     }
 
     pub fn exception_return(&mut self) {

@@ -3,6 +3,7 @@
 
 use crate::locks::Sums;
 use crate::table::{AccessSlot, LineSlot, Tables};
+use crate::words::PatternSlot;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -191,11 +192,19 @@ impl Recording<'_> {
                     s.flags,
                 )
             });
+            let mut patterns: Vec<&PatternSlot> = tables
+                .patterns
+                .slots
+                .iter()
+                .filter(|s| listed(s.key >> 1))
+                .collect();
+            patterns.sort_unstable_by_key(|s| (s.key, s.words.read, s.words.written));
             w.u32(summary.cpu)?;
             w.u32(summary.windows)?;
             w.u32(lines.len() as u32)?;
             w.u32(accesses.len() as u32)?;
             w.u32(still as u32)?;
+            w.u32(patterns.len() as u32)?;
             for value in [
                 summary.thread,
                 summary.kernel_instructions,
@@ -214,6 +223,13 @@ impl Recording<'_> {
                 w.u64(s.key)?;
                 w.u32(s.read_visits)?;
                 w.u32(s.write_visits)?;
+                w.u32(s.turns.turns)?;
+                w.u32(s.turns.returns)?;
+            }
+            for s in patterns {
+                w.u64(s.key)?;
+                w.put(&[s.words.read, s.words.written])?;
+                w.u32(s.visits)?;
             }
             for s in accesses {
                 w.u64(s.address)?;
@@ -246,6 +262,7 @@ mod tests {
     use super::*;
     use crate::locks::Sums;
     use crate::table::Access;
+    use crate::turns::Owners;
 
     fn touch(tables: &mut Tables, address: u64, store: bool) {
         tables.record(
@@ -259,17 +276,19 @@ mod tests {
                 foreground: true,
             },
             &mut 0,
+            &mut Owners::default(),
         );
     }
 
     #[test]
     fn lists_lines_that_move_and_counts_the_others() {
-        let mut a = Tables::new(4);
-        let mut b = Tables::new(4);
+        let mut a = Tables::new(4, 1);
+        let mut b = Tables::new(4, 1);
         for (tables, own) in [(&mut a, 0x9000u64), (&mut b, 0xa000)] {
             touch(tables, 0x1000, true); // moves
             touch(tables, 0x2000, false); // everybody reads
             touch(tables, own, true); // nobody else's
+            tables.close();
         }
         let mut locks = Sums::new();
         locks.entry(0x1000).or_default().exclusive = 3;
@@ -284,8 +303,11 @@ mod tests {
         };
         let mut out = Vec::new();
         recording.write(&mut out).unwrap();
-        // header, one site, one lock; per party: a header, one line, one access; trailer
-        assert_eq!(out.len(), 8 + 28 + 16 + 56 + 2 * (20 + 56 + 16 + 24) + 12);
+        // header, one site, one lock; per party: a header, one line, one pattern, one access; trailer
+        assert_eq!(
+            out.len(),
+            8 + 28 + 16 + 56 + 2 * (24 + 56 + 24 + 14 + 24) + 12
+        );
         assert_eq!(&out[..8], MAGIC);
         let length = u64::from_le_bytes(out[out.len() - 12..out.len() - 4].try_into().unwrap());
         assert_eq!(length as usize, out.len() - 12);

@@ -11,9 +11,12 @@ pub mod format;
 pub mod hooks;
 pub mod insn;
 pub mod locks;
+pub mod slots;
 pub mod still;
 pub mod table;
+pub mod turns;
 pub mod vcpu;
+pub mod words;
 
 #[cfg(not(test))]
 mod abi;

@@ -13,6 +13,7 @@ use crate::hooks::{Hooks, Role};
 use crate::insn;
 use crate::locks::Sums;
 use crate::table::Tables;
+use crate::turns::Owners;
 #[cfg(registers)]
 use crate::vcpu::Running;
 use std::cell::Cell;
@@ -110,9 +111,9 @@ pub struct Party {
 }
 
 impl Party {
-    pub fn new(visit_distance: u64, counts: usize, cpu: u32, thread: u64) -> Self {
+    pub fn new(visit_distance: u64, number: u32, counts: usize, cpu: u32, thread: u64) -> Self {
         Party {
-            tables: Tables::new(visit_distance),
+            tables: Tables::new(visit_distance, number),
             summary: Summary {
                 cpu,
                 thread,
@@ -151,6 +152,15 @@ impl Cpu {
     pub fn records(&self) -> bool {
         self.open || !self.foreground || self.thread.is_some()
     }
+
+    /// The account to write to.
+    #[inline(always)]
+    pub fn party(&mut self) -> &mut Party {
+        match self.thread {
+            None => &mut self.own,
+            Some(index) => &mut self.threads[index],
+        }
+    }
 }
 
 pub struct State {
@@ -174,6 +184,7 @@ pub struct State {
     pub called: HashMap<(u32, u64), u32>,
     pub blocks: HashMap<Block, &'static Block>,
     pub locks: Sums,
+    pub owners: Owners,
     pub active: bool,
     pub started: Option<Instant>,
     pub closed: u32,
@@ -249,6 +260,7 @@ impl State {
                 open: false,
                 own: Party::new(
                     self.visit_distance,
+                    self.owners.number(),
                     self.hooks.counts,
                     self.cpus.len() as u32,
                     0,
@@ -273,26 +285,12 @@ impl State {
             let known = c.threads.iter().position(|t| t.summary.thread == stack);
             known.unwrap_or_else(|| {
                 let counts = self.hooks.counts;
+                let number = self.owners.number();
                 c.threads
-                    .push(Party::new(self.visit_distance, counts, cpu, stack));
+                    .push(Party::new(self.visit_distance, number, counts, cpu, stack));
                 c.threads.len() - 1
             })
         });
-    }
-
-    /// The context, and the account to write to; None if nothing is to be recorded.
-    #[inline(always)]
-    pub fn account(&mut self, cpu: c_uint) -> Option<(u16, bool, &mut Party)> {
-        self.cpu(cpu);
-        let c = &mut self.cpus[cpu as usize];
-        if !c.records() {
-            return None;
-        }
-        let party = match c.thread {
-            None => &mut c.own,
-            Some(index) => &mut c.threads[index],
-        };
-        Some((c.context, c.foreground, party))
     }
 
     pub fn parties(&self) -> impl Iterator<Item = &Party> {
@@ -359,6 +357,10 @@ impl State {
             give_up(&format!("cannot write {}: {}", times.display(), why));
         }
         if self.record {
+            for c in &mut self.cpus {
+                c.own.tables.close();
+                c.threads.iter_mut().for_each(|t| t.tables.close());
+            }
             let recording = Recording {
                 visit_distance: self.visit_distance as u32,
                 sites: &self.sites,
@@ -384,7 +386,8 @@ impl State {
     }
 
     pub fn check_memory(&mut self) {
-        let held: usize = self.parties().map(|p| p.tables.bytes()).sum();
+        let tables: usize = self.parties().map(|p| p.tables.bytes()).sum();
+        let held = tables + self.owners.bytes();
         if held > self.memory_limit {
             give_up(&format!(
                 "tables full: {} MiB held, {} allowed; use a shorter window or fewer containers",

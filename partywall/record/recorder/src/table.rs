@@ -4,117 +4,12 @@
 //! Each vCPU (and each thread that does charged work) has tables of its own, so
 //! nothing on the hot path is shared or locked.
 
-use std::alloc::{alloc_zeroed, handle_alloc_error, Layout};
+use crate::slots::{mix, Slot, Table};
+use crate::turns::{Owners, Progress, Turns};
+use crate::words::{Patterns, Words};
 
 /// Bytes of a cache line, as a shift.
 pub use crate::format::LINE_SHIFT;
-
-/// A key that can live in a `Table`; `EMPTY` marks a free slot.
-///
-/// # Safety
-/// `EMPTY` must be what memory full of zeros means.
-pub unsafe trait Slot: Copy {
-    const EMPTY: Self;
-    fn is_empty(&self) -> bool;
-    fn same(&self, other: &Self) -> bool;
-    fn hash(&self) -> u64;
-}
-
-/// Open addressing, linear probing, at most three quarters full.
-pub struct Table<S: Slot> {
-    slots: Vec<S>,
-    used: usize,
-}
-
-impl<S: Slot> Default for Table<S> {
-    fn default() -> Self {
-        Table {
-            slots: empty(1 << 10),
-            used: 0,
-        }
-    }
-}
-
-/// Free slots, in memory that the system zeroes when it is first touched.
-fn empty<S: Slot>(count: usize) -> Vec<S> {
-    let layout = Layout::array::<S>(count).expect("a table that fits in memory");
-    // SAFETY: the layout is that of a Vec of this length, its size is not zero,
-    // and zeros are `S::EMPTY` by the trait's contract.
-    unsafe {
-        let start = alloc_zeroed(layout) as *mut S;
-        if start.is_null() {
-            handle_alloc_error(layout);
-        }
-        Vec::from_raw_parts(start, count, count)
-    }
-}
-
-impl<S: Slot> Table<S> {
-    /// The slot of `key`, which is inserted as it stands if it is new. `hint`:
-    /// where it may well be; where it is, afterwards.
-    #[inline(always)]
-    pub fn slot(&mut self, key: S, hint: &mut u32) -> &mut S {
-        let at = match self.slots.get(*hint as usize) {
-            Some(slot) if slot.same(&key) => *hint as usize,
-            _ => self.find(key),
-        };
-        *hint = at as u32;
-        &mut self.slots[at]
-    }
-
-    #[inline(always)]
-    fn find(&mut self, key: S) -> usize {
-        let mask = self.slots.len() - 1;
-        let mut at = key.hash() as usize & mask;
-        loop {
-            if self.slots[at].same(&key) {
-                return at;
-            }
-            if self.slots[at].is_empty() {
-                return self.insert(at, key);
-            }
-            at = (at + 1) & mask;
-        }
-    }
-
-    #[cold]
-    fn insert(&mut self, mut at: usize, key: S) -> usize {
-        if (self.used + 1) * 4 > self.slots.len() * 3 {
-            let bigger = empty(self.slots.len() * 2);
-            let old = std::mem::replace(&mut self.slots, bigger);
-            for slot in old.into_iter().filter(|s| !s.is_empty()) {
-                let free = self.free_slot(&slot);
-                self.slots[free] = slot;
-            }
-            at = self.free_slot(&key);
-        }
-        self.used += 1;
-        self.slots[at] = key;
-        at
-    }
-
-    fn free_slot(&self, key: &S) -> usize {
-        let mask = self.slots.len() - 1;
-        let mut at = key.hash() as usize & mask;
-        while !self.slots[at].is_empty() {
-            at = (at + 1) & mask;
-        }
-        at
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = &S> {
-        self.slots.iter().filter(|s| !s.is_empty())
-    }
-
-    pub fn bytes(&self) -> usize {
-        self.slots.len() * std::mem::size_of::<S>()
-    }
-}
-
-fn mix(a: u64, b: u64) -> u64 {
-    let x = (a ^ b.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    x ^ (x >> 32)
-}
 
 /// Visits of one party to one line, in the foreground or the background.
 #[derive(Clone, Copy)]
@@ -124,7 +19,34 @@ pub struct LineSlot {
     last: u64,
     pub read_visits: u32,
     pub write_visits: u32,
+    pub turns: Turns,
+    /// Words used in the visit that is not over, and combinations of them so far.
+    words: Words,
+    patterns: u8,
     writes_now: bool,
+}
+
+impl LineSlot {
+    /// A visit begins; or one that only read so far writes.
+    #[inline(always)]
+    fn begin(&mut self, writes: bool) {
+        let visits = if writes {
+            &mut self.write_visits
+        } else {
+            &mut self.read_visits
+        };
+        *visits = visits.saturating_add(1);
+        self.writes_now = writes;
+    }
+
+    /// The visit that went on, if any, is over.
+    #[inline(always)]
+    fn close(&mut self, patterns: &mut Patterns) {
+        let words = std::mem::take(&mut self.words);
+        if words != Words::NONE && self.key & 1 != 0 {
+            patterns.count(self.key, words, &mut self.patterns);
+        }
+    }
 }
 
 // SAFETY: numbers and a bool, all zero.
@@ -134,6 +56,9 @@ unsafe impl Slot for LineSlot {
         last: 0,
         read_visits: 0,
         write_visits: 0,
+        turns: Turns::NONE,
+        words: Words::NONE,
+        patterns: 0,
         writes_now: false,
     };
     #[inline(always)]
@@ -208,8 +133,12 @@ pub struct Access {
 pub struct Tables {
     pub lines: Table<LineSlot>,
     pub accesses: Table<AccessSlot>,
+    pub patterns: Patterns,
+    pub progress: Progress,
     pub foreground_accesses: u64,
     pub background_accesses: u64,
+    /// The party's number among `Owners`.
+    number: u32,
     visit_distance: u64,
     changes: u64,
     last_line: u64,
@@ -218,10 +147,14 @@ pub struct Tables {
 
 impl Tables {
     /// `visit_distance`: changes of line after which a return is a new visit.
-    pub fn new(visit_distance: u64) -> Self {
+    /// `number`: the party's among `Owners`.
+    pub fn new(visit_distance: u64, number: u32) -> Self {
         Tables {
             lines: Table::default(),
             accesses: Table::default(),
+            patterns: Patterns::default(),
+            progress: Progress::default(),
+            number,
             foreground_accesses: 0,
             background_accesses: 0,
             visit_distance,
@@ -232,8 +165,8 @@ impl Tables {
     }
 
     #[inline(always)]
-    pub fn record(&mut self, a: Access, hint: &mut u32) {
-        self.touch(&a);
+    pub fn record(&mut self, a: Access, hint: &mut u32, owners: &mut Owners) {
+        self.touch(&a, owners);
         let key = AccessSlot {
             address: a.address,
             site: a.site,
@@ -245,20 +178,20 @@ impl Tables {
         };
         let slot = self.accesses.slot(key, hint);
         if a.store {
-            slot.writes += 1;
+            slot.writes = slot.writes.saturating_add(1);
         } else {
-            slot.reads += 1;
+            slot.reads = slot.reads.saturating_add(1);
         }
     }
 
     /// Counts the visits of an access, and nothing of what made it.
     #[inline(always)]
-    pub fn touch(&mut self, a: &Access) {
+    pub fn touch(&mut self, a: &Access, owners: &mut Owners) {
         let first = a.address >> LINE_SHIFT;
         let last = (a.address + a.size as u64 - 1) >> LINE_SHIFT;
-        self.visit(first, a.store, a.foreground);
+        self.visit(first, a, owners);
         if last != first {
-            self.visit(last, a.store, a.foreground);
+            self.visit(last, a, owners);
         }
         if a.foreground {
             self.foreground_accesses += 1;
@@ -268,35 +201,44 @@ impl Tables {
     }
 
     #[inline(always)]
-    fn visit(&mut self, line: u64, store: bool, foreground: bool) {
+    fn visit(&mut self, line: u64, a: &Access, owners: &mut Owners) {
         if line != self.last_line {
             self.last_line = line;
             self.changes += 1;
         }
         let now = self.changes;
         let key = LineSlot {
-            key: line << 1 | foreground as u64,
+            key: line << 1 | a.foreground as u64,
             ..LineSlot::EMPTY
         };
         let slot = self.lines.slot(key, &mut self.last_slot);
+        let words = Words::of(a.address, a.size, a.store, line);
         if slot.last == 0 || now - slot.last > self.visit_distance {
-            if store {
-                slot.write_visits += 1;
-            } else {
-                slot.read_visits += 1;
+            slot.close(&mut self.patterns);
+            slot.words = words;
+            slot.begin(a.store);
+            let others = owners.visit(slot.key, self.number);
+            slot.turns.visit(self.progress.now(), others);
+        } else {
+            slot.words.add(words);
+            if a.store && !slot.writes_now {
+                slot.read_visits -= 1;
+                slot.begin(true);
             }
-            slot.writes_now = store;
-        } else if store && !slot.writes_now {
-            slot.read_visits -= 1;
-            slot.write_visits += 1;
-            slot.writes_now = true;
         }
         slot.last = now;
     }
 
+    /// Ends all visits that go on.
+    pub fn close(&mut self) {
+        for slot in self.lines.iter_mut() {
+            slot.close(&mut self.patterns);
+        }
+    }
+
     /// Host memory held, in bytes.
     pub fn bytes(&self) -> usize {
-        self.lines.bytes() + self.accesses.bytes()
+        self.lines.bytes() + self.accesses.bytes() + self.patterns.slots.bytes()
     }
 }
 
@@ -316,8 +258,28 @@ mod tests {
         }
     }
 
-    fn visits(t: &Tables, line: u64) -> (u32, u32) {
-        t.lines
+    /// Tables of a party that is alone.
+    struct Recorded {
+        tables: Tables,
+        owners: Owners,
+    }
+
+    impl Recorded {
+        fn new(distance: u64) -> Self {
+            Recorded {
+                tables: Tables::new(distance, 1),
+                owners: Owners::default(),
+            }
+        }
+
+        fn record(&mut self, a: Access, hint: &mut u32) {
+            self.tables.record(a, hint, &mut self.owners);
+        }
+    }
+
+    fn visits(t: &Recorded, line: u64) -> (u32, u32) {
+        t.tables
+            .lines
             .iter()
             .find(|s| s.key == line << 1 | 1)
             .map_or((0, 0), |s| (s.read_visits, s.write_visits))
@@ -325,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_run_of_accesses_is_one_visit_and_a_write_makes_it_a_write_visit() {
-        let mut t = Tables::new(4);
+        let mut t = Recorded::new(4);
         t.record(access(0x1000, false), &mut 0);
         t.record(access(0x1008, false), &mut 0);
         t.record(access(0x2000, false), &mut 0); // another line in between
@@ -336,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_return_after_many_other_lines_is_a_new_visit() {
-        let mut t = Tables::new(4);
+        let mut t = Recorded::new(4);
         t.record(access(0x1000, true), &mut 0);
         for line in 0..6 {
             t.record(access(0x4000 + line * 64, false), &mut 0);
@@ -347,24 +309,29 @@ mod tests {
 
     #[test]
     fn an_access_across_two_lines_visits_both() {
-        let mut t = Tables::new(4);
+        let mut t = Recorded::new(4);
         t.record(access(0x103c, true), &mut 0);
         assert_eq!(visits(&t, 0x40), (0, 1));
         assert_eq!(visits(&t, 0x41), (0, 1));
-        assert_eq!(t.accesses.iter().count(), 1);
+        assert_eq!(t.tables.accesses.iter().count(), 1);
     }
 
     #[test]
     fn tables_grow_without_losing_anything() {
-        let mut t = Tables::new(4);
+        let mut t = Recorded::new(4);
         for round in 0..3u64 {
             for n in 0..50_000u64 {
                 t.record(access(0x10000 + n * 64, round == 2), &mut 0);
             }
         }
-        assert_eq!(t.accesses.iter().count(), 50_000);
-        assert!(t.accesses.iter().all(|s| s.reads == 2 && s.writes == 1));
+        assert_eq!(t.tables.accesses.iter().count(), 50_000);
         assert!(t
+            .tables
+            .accesses
+            .iter()
+            .all(|s| s.reads == 2 && s.writes == 1));
+        assert!(t
+            .tables
             .lines
             .iter()
             .all(|s| s.read_visits == 2 && s.write_visits == 1));
@@ -372,13 +339,56 @@ mod tests {
 
     #[test]
     fn a_wrong_hint_finds_the_slot_all_the_same() {
-        let mut t = Tables::new(8);
+        let mut t = Recorded::new(8);
         let mut hint = 0;
         for n in 0..5000u64 {
             t.record(access(0x10000 + n % 50 * 64, false), &mut hint);
             hint = hint.wrapping_mul(7).wrapping_add(n as u32);
         }
-        assert_eq!(t.accesses.iter().count(), 50);
-        assert!(t.accesses.iter().all(|slot| slot.reads == 100));
+        assert_eq!(t.tables.accesses.iter().count(), 50);
+        assert!(t.tables.accesses.iter().all(|slot| slot.reads == 100));
+    }
+
+    #[test]
+    fn words_of_each_visit_are_counted_and_their_sum_is_the_visits() {
+        let mut t = Recorded::new(2);
+        for round in 0..3 {
+            t.record(access(0x1000, false), &mut 0);
+            t.record(access(0x1008, round == 2), &mut 0);
+            for line in 0..4 {
+                t.record(access(0x4000 + line * 64, false), &mut 0);
+            }
+        }
+        t.tables.close();
+        t.tables.close(); // counts nothing twice
+        let mut found: Vec<_> = t
+            .tables
+            .patterns
+            .slots
+            .iter()
+            .filter(|s| s.key == 0x81)
+            .map(|s| (s.words.read, s.words.written, s.visits))
+            .collect();
+        found.sort_unstable();
+        assert_eq!(found, [(1, 2, 1), (3, 0, 2)]);
+        assert_eq!(visits(&t, 0x40), (2, 1));
+    }
+
+    #[test]
+    fn counts_that_are_full_stay_so() {
+        let mut t = Recorded::new(1);
+        t.record(access(0x1000, true), &mut 0);
+        for slot in t.tables.lines.iter_mut() {
+            slot.write_visits = u32::MAX;
+        }
+        for slot in t.tables.accesses.iter_mut() {
+            slot.writes = u32::MAX;
+        }
+        for line in 0..4 {
+            t.record(access(0x4000 + line * 64, false), &mut 0);
+        }
+        t.record(access(0x1000, true), &mut 0);
+        assert_eq!(visits(&t, 0x40), (0, u32::MAX));
+        assert!(t.tables.accesses.iter().any(|s| s.writes == u32::MAX));
     }
 }

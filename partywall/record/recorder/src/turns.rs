@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Evidence that a party comes back to a line, however the emulator orders CPUs.
+//!
+//! The emulator runs one CPU for long before the next, so that who follows whom is
+//! an accident. What is none is where in a party's *own* work its visits lie: a
+//! counter that all share is visited all through it, and memory that one party lets
+//! go of and another takes up in one stretch of each. The other evidence is what the
+//! emulator's order does show: a party visits, another one does, and the first again.
+
+use crate::slots::{mix, Slot, Table};
+
+/// Instructions of a long system call after which a new stretch begins.
+pub const STRETCH: u64 = 1 << 14;
+
+/// How far a party has come in its own work, in stretches.
+///
+/// A stretch begins with each system call and exception of user code, with each
+/// call of a charged function, and within a long one every `STRETCH` instructions.
+#[derive(Default)]
+pub struct Progress {
+    stretch: u32,
+    run: u64,
+}
+
+impl Progress {
+    /// A stretch begins.
+    pub fn begin(&mut self) {
+        self.stretch = self.stretch.saturating_add(1);
+        self.run = 0;
+    }
+
+    /// `instructions` of the foreground are run.
+    #[inline(always)]
+    pub fn work(&mut self, instructions: u64) {
+        self.run += instructions;
+        if self.run >= STRETCH {
+            self.begin();
+        }
+    }
+
+    /// The number of the stretch that runs; never 0.
+    #[inline(always)]
+    pub fn now(&self) -> u32 {
+        self.stretch.saturating_add(1)
+    }
+}
+
+/// What is known of one party's coming back to one line.
+#[derive(Clone, Copy, Default)]
+pub struct Turns {
+    last: u32,
+    /// Stretches of the party's own work with a visit of the line.
+    pub turns: u32,
+    /// Visits between which and the party's one before another party visited.
+    pub returns: u32,
+}
+
+impl Turns {
+    /// Nothing seen yet; the same as zeros.
+    pub const NONE: Turns = Turns {
+        last: 0,
+        turns: 0,
+        returns: 0,
+    };
+
+    /// A visit begins in stretch `now`; `others`: somebody else was the last to visit.
+    #[inline(always)]
+    pub fn visit(&mut self, now: u32, others: bool) {
+        if self.turns != 0 && others {
+            self.returns = self.returns.saturating_add(1);
+        }
+        if self.last != now {
+            self.last = now;
+            self.turns = self.turns.saturating_add(1);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Owner {
+    key: u64,
+    party: u32,
+}
+
+// SAFETY: numbers, all zero.
+unsafe impl Slot for Owner {
+    const EMPTY: Self = Owner { key: 0, party: 0 };
+    #[inline(always)]
+    fn is_empty(&self) -> bool {
+        self.key == 0
+    }
+    #[inline(always)]
+    fn same(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+    #[inline(always)]
+    fn hash(&self) -> u64 {
+        mix(self.key, 0)
+    }
+}
+
+/// Which party visited each line last; foreground and background have one each.
+#[derive(Default)]
+pub struct Owners {
+    last: Table<Owner>,
+    parties: u32,
+}
+
+impl Owners {
+    /// A number for a new party.
+    pub fn number(&mut self) -> u32 {
+        self.parties += 1;
+        self.parties
+    }
+
+    /// `party` visits the line of `key`; true if another one did before.
+    #[inline(always)]
+    pub fn visit(&mut self, key: u64, party: u32) -> bool {
+        let slot = self.last.slot(Owner { key, party }, &mut 0);
+        std::mem::replace(&mut slot.party, party) != party
+    }
+
+    /// Host memory held, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.last.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn visits_in_one_system_call_are_one_turn() {
+        let (mut progress, mut line) = (Progress::default(), Turns::NONE);
+        for _ in 0..3 {
+            progress.begin();
+            for _ in 0..10 {
+                progress.work(100);
+                line.visit(progress.now(), false);
+            }
+        }
+        assert_eq!((line.turns, line.returns), (3, 0));
+    }
+
+    #[test]
+    fn system_calls_without_a_visit_are_no_turns() {
+        let (mut progress, mut line) = (Progress::default(), Turns::NONE);
+        line.visit(progress.now(), false);
+        for _ in 0..50 {
+            progress.begin();
+        }
+        assert_eq!(line.turns, 1);
+        line.visit(progress.now(), false);
+        assert_eq!(line.turns, 2);
+    }
+
+    #[test]
+    fn a_lock_taken_all_through_a_long_system_call_is_come_back_to() {
+        let (mut progress, mut line) = (Progress::default(), Turns::NONE);
+        progress.begin();
+        for _ in 0..300 {
+            progress.work(1000);
+            line.visit(progress.now(), false);
+        }
+        let stretches = 300_000 / STRETCH as u32;
+        assert!((stretches - 1..=stretches + 2).contains(&line.turns));
+    }
+
+    #[test]
+    fn what_is_handed_on_once_is_returned_to_by_nobody() {
+        let mut owners = Owners::default();
+        let (a, b) = (owners.number(), owners.number());
+        let (mut of_a, mut of_b) = (Turns::NONE, Turns::NONE);
+        for _ in 0..5 {
+            of_a.visit(1, owners.visit(0x81, a));
+        }
+        for _ in 0..5 {
+            of_b.visit(1, owners.visit(0x81, b));
+        }
+        assert_eq!((of_a.returns, of_b.returns), (0, 0));
+        of_a.visit(2, owners.visit(0x81, a));
+        of_b.visit(2, owners.visit(0x83, b)); // another line
+        assert_eq!((of_a.returns, of_b.returns), (1, 0));
+    }
+
+    #[test]
+    fn the_first_visitor_of_a_line_has_nobody_before_it() {
+        let mut owners = Owners::default();
+        let (a, b) = (owners.number(), owners.number());
+        assert!(!owners.visit(0x81, a));
+        assert!(owners.visit(0x81, b));
+        assert!(!owners.visit(0x81, b));
+    }
+}
