@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Every case whose sharing is known is judged right, with 2, 8 and 32 containers.
+
+What a finding of the last review still gets wrong is expected to fail, by its number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import constructed
+import pytest
+from constructed import BESIDE, COUNTS, DEFERRED, TOLERANCE, WALLS, Wall, by_object
+
+from partywall.core.progress import Quiet
+from partywall.kernels import Kernel
+from partywall.results.result import WorkloadResult
+
+Result = Callable[[int], WorkloadResult]
+
+
+@pytest.fixture(scope="session")
+def result(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """The result of all cases with so many containers; each is measured once."""
+    ready = constructed.loaded(kernel, tmp_path_factory.mktemp("modules"), Quiet())
+    known: dict[int, WorkloadResult] = {}
+
+    def get(containers: int) -> WorkloadResult:
+        if containers not in known:
+            known[containers] = constructed.measured(ready, containers, Quiet())
+        return known[containers]
+
+    return get
+
+
+def cases() -> Iterator[object]:
+    for containers in COUNTS:
+        for wall in WALLS:
+            finding = wall.wrong.get(containers)
+            marks = [pytest.mark.xfail(strict=True, reason=finding)] if finding else []
+            name = f"{wall.name.split()[-1]}-{containers}"
+            yield pytest.param(containers, wall, marks=marks, id=name)
+
+
+@pytest.mark.parametrize(("containers", "wall"), list(cases()))
+def test_what_is_shared_is_a_wall_with_its_transfers(
+    result: Result, containers: int, wall: Wall
+) -> None:
+    lines = by_object(result(containers).walls)[wall.name]
+    assert len(lines) == wall.lines(containers)
+    moved = sum(line.transfers for line in lines)
+    assert moved == pytest.approx(wall.transfers(containers), rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("containers", COUNTS)
+def test_what_is_not_shared_is_no_wall(result: Result, containers: int) -> None:
+    found = result(containers).walls
+    assert not by_object(found).keys() - {wall.name for wall in WALLS} - BESIDE
+    (beside,) = by_object(found)["truth_neighbours"]
+    assert beside.object.line == 64
+    assert [use.path for use in beside.fields] == ["middle.value"]
+
+
+@pytest.mark.parametrize("containers", COUNTS)
+def test_what_is_deferred_moves_as_often_as_it_is_done(result: Result, containers: int) -> None:
+    background = by_object(result(containers).background)
+    for name, transfers in DEFERRED.items():
+        (line,) = background[name]
+        assert line.transfers == pytest.approx(transfers, rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("containers", COUNTS)
+def test_false_sharing_is_what_a_line_of_its_own_mends(result: Result, containers: int) -> None:
+    (line,) = by_object(result(containers).walls)["truth_mended"]
+    assert line.false_sharing
+    assert [use.path for use in line.fields] == ["count", "setting"]
+
+
+@pytest.mark.xfail(strict=True, reason="C2")
+@pytest.mark.parametrize("containers", COUNTS)
+def test_nothing_else_is_false_sharing(result: Result, containers: int) -> None:
+    flagged = {line.object.name for line in result(containers).walls if line.false_sharing}
+    assert flagged == {"truth_mended"}
+
+
+@pytest.mark.parametrize("containers", COUNTS)
+def test_walls_say_which_code_touches_which_field(result: Result, containers: int) -> None:
+    found = by_object(result(containers).walls)
+    (object_,) = found["kmalloc-192: struct truth_object"]
+    assert [use.path for use in object_.fields] == ["count"]
+    assert {site.function for site in object_.code} == {"truth_allocated"}
+    (lock,) = found["truth_most"]
+    assert [use.path for use in lock.fields] == ["lock", "guarded"]
+    functions = {site.caller or site.function for site in lock.code}
+    assert {name.split("+")[0].split(".")[0] for name in functions} == {"truth_locks"}
+    for line in [object_, lock]:
+        assert {site.context for site in line.code} == {"syscall ioctl"}
+
+
+@pytest.mark.parametrize("containers", COUNTS)
+def test_walls_say_who_shares_them(result: Result, containers: int) -> None:
+    found = by_object(result(containers).walls)
+    everybody = list(range(containers))
+    assert found["truth_w1"][0].writers == everybody
+    assert found["truth_w1"][0].readers == []
+    assert found["truth_most"][0].writers == [n for n in everybody if n % 4 < 3]
+
+
+@pytest.mark.parametrize("containers", COUNTS)
+def test_locks_are_held_as_often_as_the_module_takes_them(result: Result, containers: int) -> None:
+    held = {lock.object: lock for lock in result(containers).locks}
+    assert held["truth_writers"].exclusive == pytest.approx(1, rel=TOLERANCE)
+    part = 1 if containers == 2 else 3 / 4
+    assert held["truth_most"].exclusive == pytest.approx(part, rel=TOLERANCE)
+    # Who finds it taken does not wait: all that run while the emulator has left its holder.
+    assert 0 < held["truth_tried"].exclusive <= 1
+    assert "truth_busy" not in held
+    assert all(lock.slept == lock.shared == 0 for lock in held.values())
+
+
+@pytest.mark.xfail(strict=True, reason="C1")
+def test_an_operation_has_as_many_instructions_with_two_as_with_thirty_two(
+    result: Result,
+) -> None:
+    counts = [result(containers).instructions.kernel for containers in COUNTS]
+    assert max(counts) < 1.02 * min(counts)

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Memory whose sharing is known because this module makes it so.
+ *
+ * One operation is an ioctl() of /proc/partywall-truth, with the number of the
+ * container, how many there are and the number of the operation.  It goes
+ * through all cases in turn, each on memory of its own.  docs/truth.md says
+ * what each must show.
+ */
+#include <linux/bottom_half.h>
+#include <linux/cache.h>
+#include <linux/delay.h>
+#include <linux/interrupt.h>
+#include <linux/module.h>
+#include <linux/percpu.h>
+#include <linux/proc_fs.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/workqueue.h>
+
+#define CONTAINERS 64
+#define OPERATIONS 1024
+#define FEW 64
+#define MANY 256
+/* Once in so many operations of all containers together. */
+#define SELDOM 1024
+/* More than the lines after which the recorder takes a return for a new visit. */
+#define LINES_BETWEEN 16
+
+struct truth_line {
+	u64 value;
+} ____cacheline_aligned;
+
+struct truth_lock {
+	spinlock_t lock;
+	u32 guarded;
+} ____cacheline_aligned;
+
+struct truth_operation {
+	unsigned int container;
+	unsigned int containers;
+	unsigned int number;
+};
+
+/* What a container has for itself. */
+struct truth_own {
+	struct truth_line lines[LINES_BETWEEN];
+	struct truth_line counter;
+	struct tasklet_struct tasklet;
+	struct work_struct work;
+	struct truth_callback *callbacks;
+	unsigned long called_back;
+	unsigned long queued;
+};
+
+struct truth_callback {
+	struct rcu_head rcu;
+	struct truth_own *own;
+};
+
+static struct truth_own *truth_own[CONTAINERS];
+
+/*
+ * So many other lines that what comes next is another visit; all of them are
+ * the container's own.
+ */
+static noinline void truth_apart(const struct truth_own *own)
+{
+	unsigned int n;
+
+	for (n = 0; n < LINES_BETWEEN; n++)
+		READ_ONCE(own->lines[n].value);
+}
+
+static __always_inline void read_line(const struct truth_own *own, const u64 *value)
+{
+	READ_ONCE(*value);
+	truth_apart(own);
+}
+
+static __always_inline void write_line(const struct truth_own *own, u64 *value)
+{
+	WRITE_ONCE(*value, (unsigned long)own);
+	truth_apart(own);
+}
+
+/* All containers: so many visits that read, so many that write. */
+static struct truth_line truth_w1, truth_r1_w1, truth_r4_w1, truth_r1_w3, truth_three_lines[3];
+static struct {
+	atomic_t count;
+} ____cacheline_aligned truth_atomic;
+
+static noinline void truth_all(const struct truth_own *own)
+{
+	unsigned int n;
+
+	write_line(own, &truth_w1.value);
+
+	write_line(own, &truth_r1_w1.value);
+	read_line(own, &truth_r1_w1.value);
+
+	write_line(own, &truth_r4_w1.value);
+	for (n = 0; n < 4; n++)
+		read_line(own, &truth_r4_w1.value);
+
+	for (n = 0; n < 3; n++)
+		write_line(own, &truth_r1_w3.value);
+	read_line(own, &truth_r1_w3.value);
+
+	for (n = 0; n < 3; n++)
+		write_line(own, &truth_three_lines[n].value);
+
+	atomic_inc(&truth_atomic.count);
+	truth_apart(own);
+}
+
+/* Memory that a pointer leads to, of which the code alone tells the type. */
+struct truth_object {
+	u64 never[8];
+	u64 first;
+	u64 count;
+	u64 rest[14];
+};
+
+static struct truth_object *truth_object;
+
+static noinline void truth_allocated(const struct truth_own *own)
+{
+	struct truth_object *object = READ_ONCE(truth_object);
+
+	object->count++;
+	truth_apart(own);
+}
+
+/* A line is written by two containers; three of eight write one. */
+static struct truth_line truth_pairs[CONTAINERS / 2], truth_threes[CONTAINERS / 8];
+
+static noinline void truth_some(const struct truth_own *own, const struct truth_operation *op)
+{
+	write_line(own, &truth_pairs[op->container / 2].value);
+	if (op->container % 8 < 3)
+		write_line(own, &truth_threes[op->container / 8].value);
+}
+
+/* Three of four containers take a lock; all try another; a third one is held for ever. */
+static struct truth_lock truth_most, truth_tried, truth_busy;
+
+static noinline void truth_locks(const struct truth_own *own, const struct truth_operation *op)
+{
+	if (op->container % 4 < 3) {
+		spin_lock(&truth_most.lock);
+		truth_most.guarded++;
+		spin_unlock(&truth_most.lock);
+		truth_apart(own);
+	}
+	if (spin_trylock(&truth_tried.lock)) {
+		truth_tried.guarded++;
+		spin_unlock(&truth_tried.lock);
+	}
+	truth_apart(own);
+	/* Who sees it taken only reads. */
+	if (spin_trylock(&truth_busy.lock))
+		spin_unlock(&truth_busy.lock);
+	truth_apart(own);
+}
+
+/*
+ * Reads again as long as somebody writes, as d_alloc_parallel() does: a round
+ * leaves the line for others.  The emulator may stop the writer amid its
+ * writing, and runs every reader for a long time then.
+ */
+static struct truth_lock truth_writers;
+static struct truth_line truth_sequence;
+
+static noinline void truth_retry(const struct truth_own *own, const struct truth_operation *op)
+{
+	u64 sequence;
+
+	for (;;) {
+		sequence = smp_load_acquire(&truth_sequence.value);
+		truth_apart(own);
+		if (!(sequence & 1))
+			break;
+	}
+
+	spin_lock(&truth_writers.lock);
+	sequence = truth_sequence.value;
+	smp_store_release(&truth_sequence.value, sequence + 1);
+	truth_apart(own);
+	/* PAUSE has the emulator turn to another CPU. */
+	if (!op->container && op->number % 256 == 200)
+		cpu_relax();
+	smp_store_release(&truth_sequence.value, sequence + 2);
+	truth_apart(own);
+	spin_unlock(&truth_writers.lock);
+	truth_apart(own);
+}
+
+/*
+ * Handed over: each line of the one is written by one container, later by the
+ * next, and never again; the lines of the other go round for ever.
+ */
+static struct truth_line truth_once[OPERATIONS / 16][CONTAINERS];
+static struct truth_line truth_ring[CONTAINERS];
+
+static noinline void truth_handed_over(const struct truth_own *own,
+				       const struct truth_operation *op)
+{
+	unsigned int before = (op->container ? : op->containers) - 1;
+
+	if (op->number % 16 == 0) {
+		write_line(own, &truth_once[op->number / 16][op->container].value);
+		if (op->number >= 128)
+			write_line(own, &truth_once[op->number / 16 - 8][before].value);
+	}
+	write_line(own, &truth_ring[(op->container + op->number) % op->containers].value);
+}
+
+/* Nobody else's. */
+static DEFINE_PER_CPU_ALIGNED(struct truth_line, truth_percpu);
+static struct truth_line truth_by_container[CONTAINERS];
+
+static noinline void truth_alone(struct truth_own *own, const struct truth_operation *op)
+{
+	this_cpu_inc(truth_percpu.value);
+	truth_apart(own);
+	write_line(own, &truth_by_container[op->container].value);
+	own->counter.value++;
+	truth_apart(own);
+}
+
+/* A lock for each bucket: all containers go through all buckets. */
+static struct truth_lock truth_few[FEW], truth_many[MANY];
+
+static __always_inline void hashed(const struct truth_own *own, struct truth_lock *bucket)
+{
+	spin_lock(&bucket->lock);
+	bucket->guarded++;
+	spin_unlock(&bucket->lock);
+	truth_apart(own);
+}
+
+static noinline void truth_hashed(const struct truth_own *own, const struct truth_operation *op)
+{
+	/* Odd, so that in so many operations each bucket has its turn. */
+	hashed(own, &truth_few[(op->number * 29 + op->container * 7) % FEW]);
+	hashed(own, &truth_many[(op->number * 109 + op->container * 7) % MANY]);
+}
+
+/* Read by all, written hardly ever or never. */
+static struct truth_line truth_seldom, truth_constant, truth_set_before;
+
+static noinline void truth_read_mostly(const struct truth_own *own,
+				       const struct truth_operation *op)
+{
+	unsigned int before = op->number * op->containers;
+
+	read_line(own, &truth_seldom.value);
+	read_line(own, &truth_seldom.value);
+	/* Each time by the next one. */
+	if (before % SELDOM == 0 && before / SELDOM % op->containers == op->container)
+		write_line(own, &truth_seldom.value);
+	read_line(own, &truth_constant.value);
+	if (op->number == 0)
+		write_line(own, &truth_set_before.value);
+	read_line(own, &truth_set_before.value);
+}
+
+/*
+ * False sharing.  Of the first, a setting is read apart from the count: in a
+ * line of its own it would stay.  Of the second, too, nobody writes the
+ * setting, but who reads it alone is nobody: all visits use the count.
+ */
+struct truth_fields {
+	u64 count;
+	u64 setting;
+} ____cacheline_aligned;
+
+static struct truth_fields truth_mended, truth_unmended;
+
+static noinline void truth_false_sharing(const struct truth_own *own)
+{
+	write_line(own, &truth_mended.count);
+	read_line(own, &truth_mended.setting);
+
+	READ_ONCE(truth_unmended.setting);
+	write_line(own, &truth_unmended.count);
+	read_line(own, &truth_unmended.count);
+}
+
+/* Lines next to each other: all write the second; one the third; all read the first. */
+struct truth_neighbours {
+	struct truth_line before;
+	struct truth_line middle;
+	struct truth_line after;
+};
+
+static struct truth_neighbours truth_neighbours;
+
+static noinline void truth_beside(const struct truth_own *own, const struct truth_operation *op)
+{
+	read_line(own, &truth_neighbours.before.value);
+	write_line(own, &truth_neighbours.middle.value);
+	if (!op->container)
+		write_line(own, &truth_neighbours.after.value);
+}
+
+/* What an operation leaves to a softirq, to a worker and to RCU. */
+static struct truth_line truth_softirq, truth_worked, truth_called_back;
+static struct workqueue_struct *truth_workqueue;
+
+static void truth_tasklet(struct tasklet_struct *tasklet)
+{
+	struct truth_own *own = from_tasklet(own, tasklet, tasklet);
+
+	write_line(own, &truth_softirq.value);
+}
+
+static void truth_work(struct work_struct *work)
+{
+	struct truth_own *own = container_of(work, struct truth_own, work);
+
+	write_line(own, &truth_worked.value);
+}
+
+static void truth_grace_period_over(struct rcu_head *rcu)
+{
+	struct truth_callback *callback = container_of(rcu, struct truth_callback, rcu);
+	struct truth_own *own = callback->own;
+
+	write_line(own, &truth_called_back.value);
+	WRITE_ONCE(own->called_back, own->called_back + 1);
+}
+
+static noinline void truth_deferred(struct truth_own *own, const struct truth_operation *op)
+{
+	local_bh_disable();
+	tasklet_schedule(&own->tasklet);
+	local_bh_enable();
+
+	/* Whoever sleeps and wakes has the scheduler look at other CPUs. */
+	if (op->number % 16 == 0) {
+		queue_work_on(raw_smp_processor_id(), truth_workqueue, &own->work);
+		flush_work(&own->work);
+	}
+
+	own->queued++;
+	call_rcu(&own->callbacks[op->number].rcu, truth_grace_period_over);
+}
+
+#define TRUTH_OPERATION _IO(0xb7, 1)
+#define TRUTH_SETTLE _IO(0xb7, 2)
+
+static long truth_ioctl(struct file *file, unsigned int command, unsigned long argument)
+{
+	struct truth_operation op = {
+		.container = argument & 0xff,
+		.containers = argument >> 8 & 0xff,
+		.number = argument >> 16,
+	};
+	struct truth_own *own;
+
+	if (op.container >= op.containers || op.containers > CONTAINERS ||
+	    op.number >= OPERATIONS)
+		return -EINVAL;
+	own = truth_own[op.container];
+	if (command == TRUTH_SETTLE) {
+		while (READ_ONCE(own->called_back) != own->queued)
+			schedule_timeout_uninterruptible(1);
+		return 0;
+	}
+	if (command != TRUTH_OPERATION)
+		return -ENOTTY;
+	truth_all(own);
+	truth_allocated(own);
+	truth_some(own, &op);
+	truth_locks(own, &op);
+	truth_retry(own, &op);
+	truth_handed_over(own, &op);
+	truth_alone(own, &op);
+	truth_hashed(own, &op);
+	truth_read_mostly(own, &op);
+	truth_false_sharing(own);
+	truth_beside(own, &op);
+	truth_deferred(own, &op);
+	return 0;
+}
+
+/*
+ * The kernel counts the users of a file in a word that all share, unless the
+ * file stays for ever.  So does this one, but the flag's name is 0 in a module.
+ */
+#define PERMANENT BIT(0)
+
+static const struct proc_ops truth_ops = {
+	.proc_flags = PERMANENT,
+	.proc_ioctl = truth_ioctl,
+	.proc_lseek = noop_llseek,
+};
+
+static int __init truth_init(void)
+{
+	unsigned int n, m;
+
+	for (n = 0; n < FEW; n++)
+		spin_lock_init(&truth_few[n].lock);
+	for (n = 0; n < MANY; n++)
+		spin_lock_init(&truth_many[n].lock);
+	spin_lock_init(&truth_most.lock);
+	spin_lock_init(&truth_tried.lock);
+	spin_lock_init(&truth_writers.lock);
+	spin_lock_init(&truth_busy.lock);
+	spin_lock(&truth_busy.lock);
+	preempt_enable();
+
+	truth_workqueue = alloc_workqueue("truth", 0, 0);
+	truth_object = kzalloc(sizeof(*truth_object), GFP_KERNEL);
+	if (!truth_workqueue || !truth_object)
+		return -ENOMEM;
+	for (n = 0; n < CONTAINERS; n++) {
+		struct truth_own *own = kzalloc(sizeof(*own), GFP_KERNEL);
+
+		if (!own)
+			return -ENOMEM;
+		own->callbacks = kvcalloc(OPERATIONS, sizeof(*own->callbacks), GFP_KERNEL);
+		if (!own->callbacks)
+			return -ENOMEM;
+		for (m = 0; m < OPERATIONS; m++)
+			own->callbacks[m].own = own;
+		tasklet_setup(&own->tasklet, truth_tasklet);
+		INIT_WORK(&own->work, truth_work);
+		truth_own[n] = own;
+	}
+	if (!proc_create("partywall-truth", 0444, NULL, &truth_ops))
+		return -ENOMEM;
+	return 0;
+}
+module_init(truth_init);
+
+MODULE_DESCRIPTION("Memory whose sharing is known by construction");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* One operation of the kernel module in module/, which must be loaded. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+
+#include "harness.h"
+
+#define OPERATION _IO(0xb7, 1)
+#define SETTLE _IO(0xb7, 2)
+
+static int truth;
+static unsigned long containers;
+
+static void prepare(const struct run *run)
+{
+	truth = open("/proc/partywall-truth", O_RDONLY | O_CLOEXEC);
+	if (truth < 0)
+		fail("/proc/partywall-truth");
+	/* Each has one process. */
+	containers = atoi(getenv("PW_PROCS"));
+	(void)run;
+}
+
+static void command(unsigned long what, const struct run *run, unsigned long n)
+{
+	if (ioctl(truth, what, n << 16 | containers << 8 | run->index))
+		fail("ioctl of /proc/partywall-truth");
+}
+
+static void operation(const struct run *run, unsigned long n)
+{
+	command(OPERATION, run, n);
+}
+
+/* What was left to RCU belongs to its window. */
+static void last(const struct run *run, unsigned long n)
+{
+	operation(run, n);
+	command(SETTLE, run, n);
+}
+
+const struct workload workload = {
+	.prepare = prepare,
+	.operation = operation,
+	.last = last,
+};
