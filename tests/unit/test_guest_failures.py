@@ -39,7 +39,8 @@ for word; do
 	file:*) cat "$here/console" >"${word#file:}" ;;
 	*.so,out=*)
 		out=${word#*,out=}
-		[ ! -e "$here/recording" ] || cp "$here/recording" "${out%%,*}"
+		# Whole at once, as the recorder's.
+		[ ! -e "$here/recording" ] || { cp "$here/recording" "$here/new" && mv "$here/new" "${out%%,*}"; }
 		;;
 	esac
 done
