@@ -11,7 +11,6 @@ from partywall.cli.options import FILE, FOLDER, Output, commands, profile_option
 from partywall.core.errors import UsageProblem
 from partywall.model import profiles
 from partywall.model.predict import outlook
-from partywall.model.queues import COUNTS
 from partywall.report import predict as view
 from partywall.results import document, store
 
@@ -39,9 +38,8 @@ def parse_counts(text: str) -> list[int]:
     "--containers",
     "-n",
     "counts",
-    default=",".join(map(str, COUNTS)),
-    show_default=True,
-    help="Numbers of containers.",
+    metavar="N,…",
+    help="Numbers of containers; 1, 2, 4, … up to the machine's cores if not given.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the predictions as JSON.")
 @click.option("--results", "folder", type=FOLDER, default=store.FOLDER, show_default=True)
@@ -49,7 +47,7 @@ def predict_command(
     file: Path | None,
     after: Path | None,
     profile_name: str,
-    counts: str,
+    counts: str | None,
     as_json: bool,
     folder: Path,
 ) -> int:
@@ -59,7 +57,7 @@ def predict_command(
     one, both side by side.
     """
     profile = profiles.load(profile_name)
-    chosen = parse_counts(counts)
+    chosen = None if counts is None else parse_counts(counts)
     before = store.load(file or store.newest(folder))
     found = outlook(before, store.load(after) if after else None, profile, chosen)
     if as_json:

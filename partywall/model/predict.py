@@ -10,7 +10,7 @@ from pydantic import Field
 
 from partywall.model import published
 from partywall.model.profiles import Profile
-from partywall.model.queues import COUNTS, Prediction, predict, predict_work, solve
+from partywall.model.queues import Prediction, predict, predict_work, solve
 from partywall.model.signal import SignalCost
 from partywall.results.compare import keyed
 from partywall.results.document import Document, Model
@@ -43,7 +43,7 @@ class Outlook(Document):
 
 
 def outlook(
-    before: Result, after: Result | None, profile: Profile, counts: Sequence[int] = COUNTS
+    before: Result, after: Result | None, profile: Profile, counts: Sequence[int] | None = None
 ) -> Outlook:
     """Predictions for all that ``before`` has, beside those of ``after`` where it has the same."""
     others = keyed(after.workloads) if after else {}

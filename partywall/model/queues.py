@@ -27,6 +27,7 @@ from partywall.results.document import Model
 from partywall.results.result import Line, WorkloadResult
 
 COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+"""Numbers of containers, up to what a machine has cores for, unless told."""
 
 LATENCY_SPREAD = 0.2
 """The quickest and slowest pair of cores beside the median that was published."""
@@ -49,6 +50,10 @@ class Point(Model):
     throughput: Range = Field(description="Operations per second of each container.")
     relative: Range = Field(description="That, as a share of what one alone would do.")
     stalled: Range = Field(description="Share of its time that each waits for lines, 0..1.")
+    core: float = Field(
+        description="Share of a core that each process has: below 1 where there are more "
+        "processes than cores. What that costs is in the figures, and is no wall's."
+    )
 
 
 class Station(Model):
@@ -83,6 +88,15 @@ class Prediction(Model):
     stations: list[Station] = Field(description="Most transfers first.")
     handed_over: float = Field(description="Transfers per op of lines that nobody queues for.")
     unknown: list[str] = Field(description="What bounds throughput and is not in the figures.")
+
+
+def usual_counts(profile: Profile, processes: int = 1) -> list[int]:
+    """Return numbers of containers of so many processes that each have cores of their own.
+
+    Powers of 2 and as many as there is room for; one, if there is not room for one.
+    """
+    room = max(1, profile.cores // processes)
+    return [count for count in COUNTS if count < room] + [room]
 
 
 def neighbours(profile: Profile, count: int, placement: Placement) -> list[float]:
@@ -250,8 +264,10 @@ def _range(values: Sequence[float]) -> Range:
     return Range(low=min(values), usual=values[0], high=max(values))
 
 
-def predict_work(work: Work, profile: Profile, counts: Sequence[int] = COUNTS) -> list[Point]:
-    """What is expected of ``work`` on a machine, by number of containers."""
+def predict_work(work: Work, profile: Profile, counts: Sequence[int] | None = None) -> list[Point]:
+    """What is expected of ``work`` on a machine, at `usual_counts` of containers if None."""
+    if counts is None:
+        counts = usual_counts(profile, work.processes)
     least, usual, most = profile.instruction_ns
     points = []
     for count in counts:
@@ -280,6 +296,7 @@ def predict_work(work: Work, profile: Profile, counts: Sequence[int] = COUNTS) -
                 throughput=_range(speeds),
                 relative=_range(shares),
                 stalled=_range(stalls),
+                core=min(1.0, profile.cores / busy),
             )
         )
     return points
@@ -363,9 +380,13 @@ def unknowns(result: WorkloadResult) -> list[str]:
     return found
 
 
-def predict(result: WorkloadResult, profile: Profile, counts: Sequence[int] = COUNTS) -> Prediction:
-    """What is expected of a measured workload on a machine."""
+def predict(
+    result: WorkloadResult, profile: Profile, counts: Sequence[int] | None = None
+) -> Prediction:
+    """What is expected of a measured workload on a machine, at `usual_counts` if None."""
     work = work_of(result)
+    if counts is None:
+        counts = usual_counts(profile, work.processes)
     usual = [
         load(
             work,

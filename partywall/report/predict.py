@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from partywall.model.predict import Outlook, Pair, Trial
-from partywall.model.queues import Point, Prediction, Range
+from partywall.model.queues import Point, Prediction, Range, Station
 from partywall.report.terminal import print_blocks
-from partywall.report.words import percent, plain, rate, topology
+from partywall.report.words import count, percent, plain, rate, topology
 
 STATIONS = 4
 """Lines that bound a workload that are named."""
@@ -69,45 +69,67 @@ def _span(found: Range, say: Any) -> str:
     return f"{say(found.low)} to {say(found.high)}"
 
 
-def _mark(point: Point, prediction: Prediction) -> str:
-    """The number of containers, marked where they have to share cores."""
-    return f"{point.containers}{'*' if point.containers > prediction.cores else ' '}"
+def _columns(first: str, *names: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column(first, justify="right", no_wrap=True)
+    for name in names:
+        right = name not in ("at least to at most", "of one alone, both")
+        table.add_column(
+            name.removesuffix(", both"), justify="right" if right else "left", no_wrap=True
+        )
+    return table
+
+
+def _of_core(points: Sequence[Point]) -> bool:
+    """Whether any number of containers has to share cores, which a column then tells."""
+    return any(point.core < 1 for point in points)
 
 
 def _one(prediction: Prediction) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column(prediction.of, justify="right", no_wrap=True)
-    table.add_column("op/s of each", justify="right", no_wrap=True)
-    table.add_column("at least to at most", no_wrap=True)
-    table.add_column("of one alone", justify="right", no_wrap=True)
-    table.add_column("waits", justify="right", no_wrap=True)
-    for point in prediction.points:
+    points = prediction.points
+    names = ["op/s of each", "at least to at most", "of one alone", "waits"]
+    table = _columns(prediction.of, *names, *(["of a core"] if _of_core(points) else []))
+    for point in points:
         table.add_row(
-            _mark(point, prediction),
+            str(point.containers),
             speed(point.throughput.usual),
             _span(point.throughput, speed),
             percent(point.relative.usual),
             percent(point.stalled.usual),
+            *([percent(point.core)] if _of_core(points) else []),
         )
     return table
 
 
 def _both(before: Prediction, after: Prediction) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column(before.of, justify="right", no_wrap=True)
-    table.add_column("op/s of each", justify="right", no_wrap=True)
-    table.add_column("after", justify="right", no_wrap=True)
-    table.add_column("times", justify="right", no_wrap=True)
-    table.add_column("of one alone", no_wrap=True)
-    for old, new in zip(before.points, after.points, strict=True):
+    points = before.points
+    names = ["op/s of each", "after", "times", "of one alone, both"]
+    table = _columns(before.of, *names, *(["of a core"] if _of_core(points) else []))
+    for old, new in zip(points, after.points, strict=True):
         table.add_row(
-            _mark(old, before),
+            str(old.containers),
             speed(old.throughput.usual),
             speed(new.throughput.usual),
             f"{new.throughput.usual / old.throughput.usual:.2f}",
             f"{percent(old.relative.usual)} -> {percent(new.relative.usual)}",
+            *([percent(old.core)] if _of_core(points) else []),
         )
     return table
+
+
+def queued(stations: Iterable[Station]) -> list[tuple[str, float, int]]:
+    """Return what is queued for by name, transfers per op and lines, most transfers first.
+
+    Objects of one name, such as struct pages of one kind, are one.
+    """
+    found: dict[str, tuple[float, int]] = {}
+    for station in stations:
+        if station.transfers:
+            transfers, lines = found.get(station.object, (0.0, 0))
+            found[station.object] = (transfers + station.transfers, lines + 1)
+    return sorted(
+        ((name, *figures) for name, figures in found.items()), key=lambda one: (-one[1], one[0])
+    )
 
 
 def _notes(pair: Pair) -> Iterator[RenderableType]:
@@ -115,14 +137,17 @@ def _notes(pair: Pair) -> Iterator[RenderableType]:
     if pair.after:
         sides = [("before: ", pair.before), ("after: ", pair.after)]
     for label, one in sides:
+        objects = queued(one.stations)
         named = [
-            f"{rate(station.transfers)} on {station.object}" for station in one.stations[:STATIONS]
+            f"{rate(transfers)} on {name}" + (f" ({lines:,} lines)" if lines > 1 else "")
+            for name, transfers, lines in objects[:STATIONS]
         ]
-        rest = one.stations[STATIONS:]
+        rest = objects[STATIONS:]
         if rest:
-            named.append(f"{rate(sum(s.transfers for s in rest))} on {len(rest)} more lines")
-        queued = ", ".join(named) or "no line"
-        yield Text(plain(f"{label}transfers/op that are queued for: {queued}"))
+            moved = sum(transfers for _, transfers, _ in rest)
+            named.append(f"{rate(moved)} on {count(sum(n for *_, n in rest), 'line')} more")
+        said = ", ".join(named) or "no line"
+        yield Text(plain(f"{label}transfers/op that are queued for: {said}"))
         held = max(one.stations, key=lambda station: station.held, default=None)
         if held is not None and held.held >= 1:
             yield Text(
@@ -132,8 +157,11 @@ def _notes(pair: Pair) -> Iterator[RenderableType]:
             yield Text(f"{label}and {rate(one.handed_over)} that nobody queues for")
         if one.unknown:
             yield Text(plain(f"{label}an upper bound; not known: {'; '.join(one.unknown)}"))
-    if any(point.containers > pair.before.cores for point in pair.before.points):
-        yield Text(f"* more than the machine's {pair.before.cores} cores, which they share")
+    if _of_core(pair.before.points):
+        yield Text(
+            f"below 100% of a core: more than the machine's {pair.before.cores} cores, which "
+            "they share; that is no wall"
+        )
 
 
 def render_trial(found: Trial, console: Console) -> None:

@@ -15,8 +15,10 @@ from rich.console import Console
 
 from partywall.cli.predict import parse_counts
 from partywall.core.errors import UsageProblem
+from partywall.core.topology import Topology
 from partywall.model import profiles, signal
 from partywall.model.predict import Outlook, Trial, outlook, trial
+from partywall.model.queues import usual_counts
 from partywall.report import predict as view
 from partywall.results import document
 from partywall.results.result import Result
@@ -38,9 +40,48 @@ def test_every_number_of_containers_has_a_row(width: int) -> None:
     text = shown(BEFORE, width=width)
     for count in (1, 2, 4, 8, 16, 32, 64):
         assert len(re.findall(rf"^ +{count} +[\d,.]+ ", text, re.MULTILINE)) == 3
-    assert "512*" in text
-    assert "more than the machine's 64 cores" in text
+    # What comes of sharing cores is not shown unless asked for.
+    assert re.search(r"^ +128 ", text, re.MULTILINE) is None
+    assert "which they share" not in text
     assert all(cell_len(line) <= width for line in text.splitlines())
+
+
+@pytest.mark.parametrize("after", [None, AFTER])
+def test_sharing_cores_is_told_from_walls(after: Result | None) -> None:
+    file = io.StringIO()
+    found = outlook(BEFORE, after, TWO, [64, 256])
+    view.render(found, Console(file=file, width=80))
+    text = file.getvalue()
+    assert re.search(r"^ +64 .* 100%$", text, re.MULTILINE)
+    assert re.search(r"^ +256 .* 25%$", text, re.MULTILINE)
+    assert "more than the machine's 64 cores, which they share; that\nis no wall" in text
+
+
+def test_the_usual_numbers_end_at_the_cores() -> None:
+    assert usual_counts(profiles.load("cascade-lake-2x24")) == [1, 2, 4, 8, 16, 32, 48]
+    assert usual_counts(TWO)[-2:] == [32, 64]
+    assert usual_counts(TWO, 4) == [1, 2, 4, 8, 16]
+    assert usual_counts(TWO, 100) == [1]
+    four = builders.signal().model_copy(update={"topology": Topology(containers=8, cpus=4)})
+    (pair,) = outlook(builders.result(four), None, TWO).workloads
+    assert [point.core for point in pair.before.points] == [1.0] * 5
+    (over,) = outlook(builders.result(four), None, TWO, [32]).workloads[0].before.points
+    assert over.core == 0.5
+
+
+def test_lines_of_one_name_are_one() -> None:
+    page = builders.many_walls(3).walls[0].object
+    walls = [
+        builders.line(page.model_copy(update={"name": "struct page of x", "line": n}), 10.0)
+        for n in range(31)
+    ]
+    other = [
+        builders.line(page.model_copy(update={"name": f"other {n}"}), 9.0 - n) for n in range(6)
+    ]
+    text = shown(builders.result(builders.workload("fork", walls + other)), width=200)
+    assert text.count("struct page of x") == 1
+    assert "310 on struct page of x (31 lines), 9.00 on other 0, 8.00 on other 1" in text
+    assert "15.0 on 3 lines more" in text
 
 
 def test_two_results_stand_side_by_side() -> None:
