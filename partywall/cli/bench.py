@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from partywall.cli.options import (
     timeout_option,
 )
 from partywall.cli.predict import parse_counts
-from partywall.clock import bench
+from partywall.clock import bench, constant
+from partywall.clock.bench import Bench
 from partywall.clock.cpus import Placement
 from partywall.core.errors import UsageProblem
 from partywall.kernels import Request, resolve
@@ -44,6 +46,21 @@ def _expected(
         f"{file} has no {workload.title} in several containers of {cpus} CPUs",
         "measure it with partywall check first",
     )
+
+
+def _divider(
+    file: Path | None, workload: Workload, counts: list[int], cpus: int
+) -> Callable[[Bench], Bench]:
+    """What adds the time of an instruction to a benchmark, if a result counts instructions.
+
+    UsageProblem before anything runs, if it can't be.
+    """
+    if file is None:
+        return lambda found: found
+    constant.alone(counts, cpus)
+    result = store.load(file)
+    one = constant.counted(result, workload.title, str(file))
+    return lambda found: bench.with_constant(found, result, one)
 
 
 @commands.command("bench")
@@ -80,6 +97,14 @@ def _expected(
     help="What a guest runs on; KVM where it works if not given, else emulated threads.",
 )
 @click.option("--beside", type=FILE, help="A saved result: the model's figures beside.")
+@click.option(
+    "--instruction-ns",
+    "counted",
+    type=FILE,
+    metavar="RESULT",
+    help="A saved result that counted the workload's instructions: print ns for each, as "
+    "a machine's file says it.",
+)
 @profile_option
 @click.option("--json", "as_json", is_flag=True, help="Print the benchmark as JSON.")
 @timeout_option
@@ -93,6 +118,7 @@ def bench_command(
     kernels: tuple[str, ...],
     accel: bench.Accel | None,
     beside: Path | None,
+    counted: Path | None,
     profile_name: str,
     as_json: bool,
     timeout: float,
@@ -108,6 +134,12 @@ def bench_command(
     if accel is not None and not kernels:
         raise UsageProblem("--accel belongs to guests", "name a kernel with --kernel")
     chosen = parse_counts(counts)
+    divide = _divider(counted, workload, chosen, cpus)
+    if counted is not None and kernels and bench.accelerator(accel) == "threads":
+        raise UsageProblem(
+            "emulated threads tell nothing of a machine's instructions",
+            "leave --kernel out, or run guests under KVM",
+        )
     expected = _expected(beside, profile_name, workload, chosen, cpus)
     wanted = bench.Wanted(
         workload=workload,
@@ -125,6 +157,7 @@ def bench_command(
             replace(wanted, kernels=[resolve(Request(kernel), progress) for kernel in kernels]),
             progress,
         )
+    found = divide(found)
     if as_json:
         click.echo(document.dump(found), nl=False)
     else:

@@ -20,6 +20,7 @@ from pydantic import Field
 
 from partywall import guest
 from partywall.clock import cpus, native
+from partywall.clock.constant import Constant, constant, doubts
 from partywall.clock.cpus import Cpu, Placement
 from partywall.clock.native import Count
 from partywall.core.errors import EnvironmentProblem, UsageProblem
@@ -28,9 +29,10 @@ from partywall.core.topology import Topology
 from partywall.guest import Guest, Settings, image, qemu
 from partywall.kernels import Kernel, require
 from partywall.results.document import Document, Model
+from partywall.results.result import Result, WorkloadResult
 from partywall.workloads import Workload
 
-SCHEMA: Final = "partywall.bench/1"
+SCHEMA: Final = "partywall.bench/2"
 Accel = Literal["kvm", "threads"]
 
 BUSY = 0.05
@@ -64,7 +66,7 @@ class Series(Model):
 class Bench(Document):
     """What was measured by the clock, and on what."""
 
-    schema_: Literal["partywall.bench/1"] = Field(default=SCHEMA, alias="schema")
+    schema_: Literal["partywall.bench/2"] = Field(default=SCHEMA, alias="schema")
     created: str = Field(description="UTC, ISO 8601.")
     workload: str
     operation: str
@@ -73,6 +75,9 @@ class Bench(Document):
     cpus: int = Field(description="CPUs (and workload processes) per container.")
     seconds: float = Field(description="Of each run.")
     series: list[Series]
+    constant: Constant | None = Field(
+        default=None, description="Of the first series, if instructions per operation were given."
+    )
     warnings: list[str]
 
 
@@ -247,4 +252,20 @@ def bench(wanted: Wanted, progress: Progress) -> Bench:
             for number, (name, words) in enumerate(names)
         ],
         warnings=warnings,
+    )
+
+
+def with_constant(found: Bench, result: Result, one: WorkloadResult) -> Bench:
+    """Return the benchmark with the time of an instruction of its first series.
+
+    ``one``: the workload of ``result`` that counted instructions per operation.
+    """
+    series = found.series[0]
+    (alone,) = (point for point in series.points if point.containers == 1)
+    release = series.kernel.split(" ")[0]
+    return found.model_copy(
+        update={
+            "constant": constant(alone.runs, alone.median, result.kernel.release, one),
+            "warnings": [*found.warnings, *doubts(one, result.kernel.release, release)],
+        }
     )

@@ -38,6 +38,16 @@ def _blocks(found: Bench, expected: Prediction | None) -> Iterator[RenderableTyp
         yield Text(plain(f"{series.kernel}, on {series.runs_on}"), "bold")
         yield Text(_posted(series))
         yield _table(series, found.series[0], expected)
+    if found.constant is not None:
+        told = found.constant
+        yield ""
+        yield Text(
+            plain(
+                f"for a machine's file: one container's time over {told.instructions:,.0f} "
+                f"instructions/op, counted on {told.counted_on}; quickest, middle, slowest run"
+            )
+        )
+        yield Text(told.line)
 
 
 def _posted(series: Series) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import tomllib
 
 import builders
 import jsonschema
@@ -14,13 +15,14 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from partywall import workloads
-from partywall.clock import bench, native
+from partywall.clock import bench, constant, native
 from partywall.clock.bench import Bench, Point, Series
 from partywall.clock.native import Count
 from partywall.core.errors import UsageProblem
 from partywall.model import profiles, queues
 from partywall.report import bench as view
 from partywall.results import document
+from partywall.results.result import CallCount
 
 
 def made(*rates: list[float]) -> Bench:
@@ -117,6 +119,53 @@ def test_json_is_what_the_schema_says() -> None:
     found = made([1.0, 2.0])
     jsonschema.validate(json.loads(document.dump(found)), document.schema(Bench))
     assert Bench.model_validate_json(document.dump(found)) == found
+
+
+def test_the_time_of_an_instruction_is_that_of_one_container() -> None:
+    # 4,811.2 instructions of the kernel and 212 of the program: 5,023.2.
+    sample = builders.result(builders.signal())
+    one = constant.counted(sample, "signal", "x.json")
+    found = bench.with_constant(made([200_000.0, 50_000.0]), sample, one)
+    assert found.constant is not None
+    assert found.constant.usual == pytest.approx(5000 / 5023.2)
+    assert found.constant.least == pytest.approx(5000 / 1.1 / 5023.2)
+    assert found.constant.most == pytest.approx(5000 / 0.9 / 5023.2)
+    text = shown(found, width=200)
+    assert "over 5,023 instructions/op, counted on 6.12.117+deb12-cloud-amd64" in text
+    assert "\ninstruction_ns = [0.905, 0.995, 1.106]\n" in text
+    assert "the time is that of 6.12-0: another kernel" in text
+    assert Bench.model_validate_json(document.dump(found)) == found
+
+
+def test_the_line_is_what_a_machines_file_takes() -> None:
+    sample = builders.result(builders.signal())
+    one = constant.counted(sample, "signal", "x.json")
+    told = bench.with_constant(made([200_000.0]), sample, one).constant
+    assert told is not None
+    values = tomllib.loads(told.line)["instruction_ns"]
+    given = profiles.load(profiles.DEFAULT).model_dump() | {"instruction_ns": values}
+    assert profiles.Profile(**given).instruction_ns[1] == pytest.approx(told.usual, abs=0.001)
+
+
+def test_what_waits_is_in_the_constant_and_said() -> None:
+    sample = builders.signal()
+    assert constant.doubts(sample, "6.12", "6.12") == []
+    waits = [CallCount(function="synchronize_rcu", per_op=0.5)]
+    (said,) = constant.doubts(sample.model_copy(update={"waits": waits}), "6.12", "6.12")
+    assert "wait for RCU" in said
+    lock = builders.lock("m", 10, slept=0.5)
+    assert constant.doubts(sample.model_copy(update={"locks": [lock]}), "6.12", "6.12")
+
+
+def test_what_gives_no_constant_is_refused() -> None:
+    with pytest.raises(UsageProblem, match="how many instructions fork takes"):
+        constant.counted(builders.result(builders.signal()), "fork", "x.json")
+    constant.alone([1, 2], 1)
+    for counts, cpus in (([2], 1), ([1], 2)):
+        with pytest.raises(UsageProblem, match="alone"):
+            constant.alone(counts, cpus)
+    with pytest.raises(UsageProblem, match="did nothing"):
+        constant.constant([1.0, 0.0], 1.0, "6.12", builders.signal())
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])

@@ -464,6 +464,20 @@ def test_what_cannot_be_predicted_is_refused(
     refused(partywall("predict", *arguments), USAGE, says)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["-w", "fork"], "how many instructions fork takes"),
+        (["-w", "signal", "-n", "2"], "one container of one CPU, alone"),
+        (["-w", "signal", "--kernel", "debian", "--accel", "threads"], "emulated threads"),
+    ],
+)
+def test_what_gives_no_time_of_an_instruction_is_refused(
+    partywall: Partywall, saved: Path, arguments: list[str], says: str
+) -> None:
+    refused(partywall("bench", "--instruction-ns", saved, *arguments), USAGE, says)
+
+
 def test_the_model_is_laid_beside_what_was_published(partywall: Partywall) -> None:
     done = partywall("model", "--profile", "ice-lake-2x32")
     assert (done.status, done.err) == (0, "")
