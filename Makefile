@@ -54,6 +54,13 @@ soak: setup-dev
 	.venv/bin/pytest tests/kernel -m soak
 	.venv/bin/python tests/kernel/soak.py --minutes $(MINUTES)
 
+# Walls that others found and mended, on three kernels of Debian's (docs/known-walls.md): an hour, and
+# 700 MB of downloads once. CASES names some of them; --saved scores what was measured.
+CASES =
+.PHONY: known
+known: setup
+	@.venv/bin/python tests/known/known.py $(CASES)
+
 # The pages and the picture that the documentation shows; builds both kernels first.
 .PHONY: gallery
 gallery: setup

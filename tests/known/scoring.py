@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a result says of a known wall, and what that is worth.
+
+Recall: of the walls that a kernel is known to have, how many are named there.
+Precision: of all that is named here, how much is so. Named wrongly is an object that
+the mended kernel still shows by more than the table allows, and any wall of a control.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cases import Case, Control, Measure
+
+from partywall.results.result import Line, WorkloadResult
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A line as a report shows it: ``names`` of its object, ``fields``, transfers per op."""
+
+    names: tuple[str, ...]
+    fields: tuple[str, ...]
+    transfers: float
+
+
+def _shown(line: Line) -> Shown:
+    # "kmalloc-512: struct aa_profile" answers to each part and to the whole.
+    names = [line.object.name, line.object.type or "", *line.object.name.split(": ")]
+    fields = tuple(use.path for use in line.fields)
+    return Shown(tuple(filter(None, names)), fields, line.transfers)
+
+
+def walls(result: WorkloadResult) -> list[Shown]:
+    """Return what a result names as walls: the one place that knows where it keeps them."""
+    return [_shown(line) for line in result.walls]
+
+
+def hidden(result: WorkloadResult) -> list[Shown]:
+    """Return the lines that a result lists apart, as no walls of the workload."""
+    return [_shown(line) for line in (*result.background, *result.inside)]
+
+
+def _any(texts: Iterable[str], patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(text, one) for text in texts for one in patterns)
+
+
+def transfers(lines: Iterable[Shown], objects: Sequence[str], fields: Sequence[str]) -> float:
+    """Return the transfers per operation of the lines of an object that hold a field."""
+    return sum(
+        line.transfers
+        for line in lines
+        if _any(line.names, objects) and (_any(line.fields, fields) or "*" in fields)
+    )
+
+
+def figure(result: WorkloadResult, case: Case) -> float:
+    """Return the case's figure in a result, per operation; 0 if its object is not named."""
+    if case.measure == "transfers":
+        return transfers(walls(result), case.objects, case.fields)
+    found = [
+        lock
+        for lock in result.locks
+        if _any((lock.object, *lock.object.split(": ")), case.objects)
+        and (_any((lock.field,), case.fields) or "*" in case.fields)
+    ]
+    if case.measure == "instructions":
+        return sum(lock.instructions for lock in found)
+    return sum(lock.exclusive for lock in found)
+
+
+@dataclass(frozen=True)
+class Score:
+    """A case's figures before and after. ``apart``: transfers that were listed apart before."""
+
+    case: Case
+    before: float
+    after: float
+    apart: float = 0.0
+
+    @property
+    def found(self) -> bool:
+        """Whether the kernel that has the wall shows it."""
+        return self.before > 0
+
+    @property
+    def wrong(self) -> bool:
+        """Whether the mended kernel shows more of it than the table allows."""
+        return self.after > self.case.remains * self.before
+
+    @property
+    def verdict(self) -> str:
+        """In a word or two."""
+        if not self.found:
+            return "listed apart" if self.apart else "missed"
+        return "still there" if self.wrong else "right"
+
+
+def score(case: Case, before: WorkloadResult, after: WorkloadResult) -> Score:
+    """Return what the results of the two kernels are worth."""
+    apart = transfers(hidden(before), case.objects, case.fields)
+    return Score(case, figure(before, case), figure(after, case), apart)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A control on one kernel. ``walls``: names of those it has, once each."""
+
+    control: Control
+    kernel: str
+    walls: tuple[str, ...]
+
+
+def check(control: Control, kernel: str, result: WorkloadResult) -> Checked:
+    """Return what a control showed."""
+    return Checked(control, kernel, tuple(dict.fromkeys(one.names[0] for one in walls(result))))
+
+
+@dataclass(frozen=True)
+class Total:
+    """Counts of a whole table."""
+
+    run: int
+    found: int
+    wrong: int
+
+    @property
+    def recall(self) -> float:
+        """Known walls that are named, of all that were looked for; 0..1."""
+        return self.found / self.run if self.run else 0.0
+
+    @property
+    def precision(self) -> float:
+        """What is named rightly, of all that is named; 0..1."""
+        named = self.found + self.wrong
+        return self.found / named if named else 0.0
+
+
+def total(scores: Sequence[Score], checked: Sequence[Checked]) -> Total:
+    """Return the counts: a wall that a mended kernel or a control shows is one wrong each."""
+    wrong = sum(one.wrong for one in scores) + sum(len(one.walls) for one in checked)
+    return Total(len(scores), sum(one.found for one in scores), wrong)
+
+
+__all__ = [
+    "Checked",
+    "Measure",
+    "Score",
+    "Shown",
+    "Total",
+    "check",
+    "figure",
+    "hidden",
+    "score",
+    "total",
+    "transfers",
+    "walls",
+]

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The table of known walls is whole, and what it is worth is counted right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import cases
+import known
+import pytest
+import scoring
+from builders import field, line, lock, workload
+from cases import Case, Control
+from pydantic import ValidationError
+
+from partywall.core.errors import PartywallError
+from partywall.core.progress import Quiet
+from partywall.results.result import Line, LineObject, WorkloadResult
+
+
+def case(**more: Any) -> Case:
+    given: dict[str, Any] = {
+        "name": "a-wall",
+        "commit": "0123456789ab",
+        "subject": "a: mend it",
+        "release": "6.13",
+        "structure": "thing.count",
+        "gain": "+1 %",
+        "workload": "signal",
+        "before": "debian:6.1",
+        "after": "debian:6.12",
+        "objects": ("*struct thing",),
+        "fields": ("count*",),
+    }
+    return Case(**(given | more))
+
+
+def wall(name: str, transfers: float, *fields: str, kind: Any = None) -> Line:
+    what = LineObject(
+        kind=kind or "slab",
+        name=name,
+        type=None,
+        address="0xff11000000001000",
+        size=64,
+        line=0,
+    )
+    return line(what, transfers, fields=[field(path, 8 * n) for n, path in enumerate(fields)])
+
+
+def shown(*walls: Line, **more: Any) -> WorkloadResult:
+    return workload("signal", list(walls), **more)
+
+
+COUNT = wall("kmalloc-64: struct thing", 2.0, "ops", "count.refs")
+
+
+def test_the_table_is_whole_and_its_workloads_are_there() -> None:
+    table = cases.read()
+    run = [one for one in table.case if not one.skip]
+    assert len(run) >= 12
+    for entry in (*run, *table.control):
+        assert known.workload(entry.workload)
+
+
+def test_a_case_that_is_run_says_what_is_looked_for_where() -> None:
+    for lacks in ("workload", "before", "after", "objects"):
+        empty: Any = () if lacks == "objects" else ""
+        with pytest.raises(ValidationError, match="or skip"):
+            case(**{lacks: empty})
+        assert case(**{lacks: empty}, skip="needs a build").skip
+
+
+def test_a_name_is_given_once(tmp_path: Path) -> None:
+    text = cases.TABLE.read_text()
+    twice = tmp_path / "walls.toml"
+    name = cases.read().control[0].name
+    twice.write_text(f'{text}\n[[control]]\nname = "{name}"\nworkload = "fork"\nkernels = ["a"]\n')
+    with pytest.raises(ValidationError, match=name):
+        cases.read(twice)
+
+
+def test_the_figure_is_that_of_lines_of_the_object_with_the_field() -> None:
+    result = shown(
+        COUNT,
+        wall("kmalloc-64: struct thing", 4.0, "other"),
+        wall("struct nothing", 8.0, "count.refs"),
+        wall("struct thing", 0.5, "count.refs"),
+    )
+    assert scoring.figure(result, case()) == 2.5
+    assert scoring.figure(result, case(fields=("*",))) == 6.5
+    assert scoring.figure(result, case(objects=("thing",))) == 0
+
+
+def test_a_line_without_known_fields_counts_where_any_field_does() -> None:
+    result = shown(wall("epmutex", 1.5, kind="global"))
+    assert scoring.figure(result, case(objects=("epmutex",), fields=("*",))) == 1.5
+    assert scoring.figure(result, case(objects=("epmutex",))) == 0
+
+
+def test_an_object_answers_to_its_type() -> None:
+    one = wall("global_thing", 1.0, "count")
+    typed = one.model_copy(
+        update={"object": one.object.model_copy(update={"type": "struct thing"})}
+    )
+    assert scoring.figure(shown(typed), case()) == 1.0
+    assert scoring.figure(shown(one), case()) == 0
+
+
+def test_of_a_lock_the_time_under_it_or_the_times_it_is_taken_count() -> None:
+    locks = [lock("tasks", 300.0, field="tasks", exclusive=2.0), lock("other", 50.0)]
+    result = shown(COUNT, locks=locks)
+    asked = {"objects": ("tasks",), "fields": ("*",)}
+    assert scoring.figure(result, case(measure="instructions", **asked)) == 300.0
+    assert scoring.figure(result, case(measure="acquisitions", **asked)) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "remains", "verdict", "found", "wrong"),
+    [
+        (2.0, 0.0, 0.0, "right", True, False),
+        (2.0, 0.02, 0.0, "still there", True, True),
+        (2.0, 1.0, 0.5, "right", True, False),
+        (2.0, 1.1, 0.5, "still there", True, True),
+        (0.0, 0.0, 0.0, "missed", False, False),
+        (0.0, 1.0, 0.5, "missed", False, True),
+    ],
+)
+def test_a_case_is_right_if_found_before_and_gone_or_less_after(
+    before: float, after: float, remains: float, verdict: str, found: bool, wrong: bool
+) -> None:
+    results = [shown(*([wall("struct thing", n, "count")] if n else [])) for n in (before, after)]
+    score = scoring.score(case(remains=remains), *results)
+    assert (score.verdict, score.found, score.wrong) == (verdict, found, wrong)
+
+
+def test_what_is_only_listed_apart_is_not_found_and_said_to_be() -> None:
+    score = scoring.score(case(), shown(background=[COUNT]), shown())
+    assert (score.found, score.apart, score.verdict) == (False, 2.0, "listed apart")
+
+
+def test_recall_is_of_known_walls_and_precision_of_what_is_named() -> None:
+    def one(before: float, after: float) -> scoring.Score:
+        return scoring.Score(case(), before, after)
+
+    control = Control(name="calm", workload="signal", kernels=("debian",))
+    calm = scoring.check(control, "6.12", shown())
+    loud = scoring.check(control, "6.12", shown(COUNT, COUNT, wall("x", 1.0)))
+    assert (calm.walls, len(loud.walls)) == ((), 2)
+    sums = scoring.total([one(2, 0), one(2, 1), one(0, 0), one(3, 0)], [calm, loud])
+    assert (sums.run, sums.found, sums.wrong) == (4, 3, 3)
+    assert (sums.recall, sums.precision) == (0.75, 0.5)
+    nothing = scoring.total([], [])
+    assert (nothing.recall, nothing.precision) == (0, 0)
+
+
+def test_results_of_two_kernels_scopes_or_parameters_are_kept_apart() -> None:
+    bench = known.Bench(Quiet())
+    entries = [case(), case(scope="within"), case(append="a=1"), case(workload="calls/epoll")]
+    paths = {bench.path(entry, kernel) for entry in entries for kernel in ("debian", "debian@sid")}
+    assert len(paths) == 8
+    assert all(path.parent == known.RESULTS for path in paths)
+
+
+def test_an_unknown_case_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert known.main(["no-such"]) == 2
+    assert "no-such" in capsys.readouterr().out
+    assert known.main(["--list"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == cases.read().case[0].name
+
+
+def test_what_could_not_be_measured_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> None:
+        raise PartywallError("the guest hung")
+
+    monkeypatch.setattr(known.Bench, "result", fails)
+    assert known.main(["epmutex", "getppid"]) == 3
+    said = capsys.readouterr().out
+    assert "failed: epmutex: the guest hung" in said
+    assert "recall 0%: 0 of 0" in said
