@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from partywall import workloads
 from partywall.analyse.verdict import THRESHOLD
 from partywall.cli.options import (
     OVER_LIMIT,
@@ -26,13 +25,13 @@ from partywall.cli.options import (
     workload_options,
     write_html,
 )
+from partywall.cli.program import Program, program_options
 from partywall.cli.report import show
-from partywall.core.errors import PartywallError, UsageProblem
+from partywall.core.errors import PartywallError
 from partywall.kernels import Request, resolve
 from partywall.measure import run
 from partywall.model import profiles
 from partywall.results import store
-from partywall.workloads import Workload
 
 
 @commands.command()
@@ -64,18 +63,7 @@ from partywall.workloads import Workload
 @results_option
 @timeout_option
 @jobs_option
-@click.option(
-    "--markers/--no-markers",
-    "marked",
-    default=None,
-    help="Whether COMMAND marks its window itself; looked up in it if not given.",
-)
-@click.option(
-    "--ops",
-    type=click.IntRange(min=1),
-    help="Operations that COMMAND does in its window (or in all).",
-)
-@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@program_options
 def check(
     kernel_name: str,
     vmlinux: Path | None,
@@ -96,9 +84,7 @@ def check(
     folder: Path,
     timeout: float,
     jobs: int | None,
-    marked: bool | None,
-    ops: int | None,
-    command: tuple[str, ...],
+    program: Program,
 ) -> int:
     """Find the walls of a kernel.
 
@@ -108,7 +94,7 @@ def check(
     """
     one_view(as_json, as_ktap)
     profile = profiles.load(profile_name)
-    chosen = _chosen(names, command, marked, ops)
+    chosen = program.workloads(names)
     shape = shape_of(containers, cpus)
     with progress_on_terminal() as progress:
         kernel = resolve(Request(kernel_name, vmlinux, modules, tree), progress)
@@ -150,17 +136,3 @@ def check(
         say(type(error)(f"{title}: {error.message}", error.hint))
         status = error.exit_code
     return status
-
-
-def _chosen(
-    names: tuple[str, ...], command: tuple[str, ...], marked: bool | None, ops: int | None
-) -> list[Workload]:
-    if not command:
-        if marked is not None or ops is not None:
-            raise UsageProblem(
-                "--markers and --ops belong to a program of yours", "name it behind --"
-            )
-        return workloads.select(names)
-    if names:
-        raise UsageProblem("--workload and COMMAND exclude each other", "leave one out")
-    return [workloads.from_command(list(command), marked=marked, window=ops or 1)]

@@ -18,6 +18,7 @@ from partywall.guest.qemu import Qemu
 from partywall.kernels import Kernel, require
 from partywall.record import hooks, recording
 from partywall.record.recording import Recording
+from partywall.record.wanted import require_functions
 from partywall.results.result import WorkloadResult
 from partywall.workloads import Workload
 
@@ -65,6 +66,9 @@ class Plan:
         """UsageProblem if this can't be measured, before anything is started."""
         possible(self.topology)
         require(self.kernel, self.workload.options, f"workload {self.workload.title}")
+        if self.workload.command:
+            asked = [*self.workload.charge, *self.workload.count]
+            require_functions(self.kernel.vmlinux, asked)
 
     @property
     def confinement(self) -> str:

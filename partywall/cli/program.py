@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Options of a program that the user brings, behind ``--``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from partywall import workloads
+from partywall.core.capabilities import capability
+from partywall.core.errors import UsageProblem
+from partywall.workloads import Workload
+
+
+@dataclass(frozen=True)
+class Program:
+    """What the command line says of a program of the user's own."""
+
+    command: tuple[str, ...]
+    marked: bool | None
+    ops: int | None
+    count: tuple[str, ...]
+    charge: tuple[str, ...]
+    capabilities: tuple[str, ...]
+
+    def workloads(self, names: tuple[str, ...]) -> list[Workload]:
+        """Return what is to run: the program, or the workloads of these names if there is none.
+
+        UsageProblem if both are asked for, or the program can't run in a container.
+        """
+        if not self.command:
+            given = {
+                "--markers": self.marked is not None,
+                "--ops": self.ops is not None,
+                "--count": bool(self.count),
+                "--charge": bool(self.charge),
+                "--cap-add": bool(self.capabilities),
+            }
+            for option, there in given.items():
+                if there:
+                    raise UsageProblem(
+                        f"{option} belongs to a program of yours", "name it behind --"
+                    )
+            return workloads.select(names)
+        if names:
+            raise UsageProblem("--workload and COMMAND exclude each other", "leave one out")
+        program = workloads.from_command(
+            list(self.command), marked=self.marked, window=self.ops or 1
+        )
+        more: dict[str, tuple[str, ...]] = {
+            "count": tuple(dict.fromkeys(self.count)),
+            "charge": tuple(dict.fromkeys(self.charge)),
+            "capabilities": tuple(dict.fromkeys(capability(name) for name in self.capabilities)),
+        }
+        return [program.model_copy(update=more)]
+
+
+_OPTIONS = (
+    click.option(
+        "--markers/--no-markers",
+        "marked",
+        default=None,
+        help="Whether COMMAND marks its window itself; looked up in it if not given.",
+    ),
+    click.option(
+        "--ops",
+        type=click.IntRange(min=1),
+        help="Operations that COMMAND does in its window (or in all).",
+    ),
+    click.option(
+        "--charge",
+        multiple=True,
+        metavar="FUNCTION",
+        help="Function of the kernel that does work for COMMAND in kernel threads; again for more.",
+    ),
+    click.option(
+        "--count",
+        multiple=True,
+        metavar="FUNCTION",
+        help="Function of the kernel whose calls are counted; again for more.",
+    ),
+    click.option(
+        "--cap-add",
+        "capabilities",
+        multiple=True,
+        metavar="CAP",
+        help="Capability that containers hold beside Docker's defaults, such as NET_ADMIN.",
+    ),
+    click.argument("command", nargs=-1, type=click.UNPROCESSED),
+)
+
+
+def program_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Options that say what COMMAND is, handed on as one `Program`, ``program``."""
+
+    @functools.wraps(function)
+    def together(
+        *,
+        command: tuple[str, ...],
+        marked: bool | None,
+        ops: int | None,
+        count: tuple[str, ...],
+        charge: tuple[str, ...],
+        capabilities: tuple[str, ...],
+        **others: Any,
+    ) -> int:
+        program = Program(command, marked, ops, count, charge, capabilities)
+        return function(program=program, **others)
+
+    for option in reversed(_OPTIONS):
+        together = option(together)
+    return together
