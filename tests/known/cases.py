@@ -48,8 +48,8 @@ class Case(_Entry):
     before: str = ""
     """Kernels, as ``--kernel`` takes them."""
     after: str = ""
-    remains: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """Share of the figure that may be left; nought: the object must be no wall."""
+    after_it: Literal["gone", "less"] = "gone"
+    """What the mended kernel must show: no such wall, or nine tenths of it at most."""
     skip: str = ""
     """Why it is not run."""
 
@@ -66,6 +66,10 @@ class Control(_Entry):
 
     kernels: tuple[str, ...] = Field(min_length=1)
     workload: str
+
+
+LESS = 0.9
+"""Share that may be left where less is promised: the same for all, so that none is fitted."""
 
 
 class Table(BaseModel):

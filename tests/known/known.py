@@ -125,11 +125,41 @@ def show(
     )
 
 
+def markdown(scores: Sequence[scoring.Score], skipped: Sequence[cases.Case]) -> str:
+    """Return the tables of docs/known-walls.md."""
+    rows = [
+        "| known wall | mended by | structure | published | workload, scope | per op"
+        " | before | after | verdict |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for one in scores:
+        case = one.case
+        cells = (
+            case.name,
+            f"{case.commit} ({case.release}) {case.subject}",
+            f"`{case.structure}`",
+            case.gain,
+            f"`{case.workload}`, {case.scope}",
+            case.measure,
+            _number(one.before),
+            f"{_number(one.after)}, to be {case.after_it}",
+            one.verdict,
+        )
+        rows.append(f"| {' | '.join(cells)} |")
+    rows += ["", "| not run | mended by | structure | published | why |", "|---|---|---|---|---|"]
+    for case in skipped:
+        subject = f"{case.commit} ({case.release}) {case.subject}"
+        cells = (case.name, subject, f"`{case.structure}`", case.gain, case.skip)
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Measure what is asked for; return 3 if something could not be measured."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="cases and controls; all if none is named")
     parser.add_argument("--saved", action="store_true", help="score what results/known holds")
+    parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
     parser.add_argument("--list", action="store_true", help="print the names and leave")
     told = parser.parse_args(arguments)
     table = cases.read()
@@ -171,6 +201,9 @@ def main(arguments: Sequence[str]) -> int:
     else:
         measure_all()
     skipped = [one for one in chosen if isinstance(one, cases.Case) and one.skip]
+    if told.markdown:
+        print(markdown(scores, skipped))
+        return 3 if failures else 0
     show(Console(width=None if sys.stdout.isatty() else 110), scores, checked, skipped, failures)
     return 3 if failures else 0
 

@@ -12,7 +12,7 @@ import fnmatch
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cases import Case, Control, Measure
+from cases import LESS, Case, Control, Measure
 
 from partywall.results.result import Line, WorkloadResult
 
@@ -88,7 +88,7 @@ class Score:
     @property
     def wrong(self) -> bool:
         """Whether the mended kernel shows more of it than the table allows."""
-        return self.after > self.case.remains * self.before
+        return self.after > (LESS * self.before if self.case.after_it == "less" else 0)
 
     @property
     def verdict(self) -> str:

@@ -116,21 +116,22 @@ def test_of_a_lock_the_time_under_it_or_the_times_it_is_taken_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "remains", "verdict", "found", "wrong"),
+    ("before", "after", "after_it", "verdict", "found", "wrong"),
     [
-        (2.0, 0.0, 0.0, "right", True, False),
-        (2.0, 0.02, 0.0, "still there", True, True),
-        (2.0, 1.0, 0.5, "right", True, False),
-        (2.0, 1.1, 0.5, "still there", True, True),
-        (0.0, 0.0, 0.0, "missed", False, False),
-        (0.0, 1.0, 0.5, "missed", False, True),
+        (2.0, 0.0, "gone", "right", True, False),
+        (2.0, 0.02, "gone", "still there", True, True),
+        (2.0, 1.8, "less", "right", True, False),
+        (2.0, 1.9, "less", "still there", True, True),
+        (0.0, 0.0, "gone", "missed", False, False),
+        (0.0, 0.0, "less", "missed", False, False),
+        (0.0, 1.0, "less", "missed", False, True),
     ],
 )
 def test_a_case_is_right_if_found_before_and_gone_or_less_after(
-    before: float, after: float, remains: float, verdict: str, found: bool, wrong: bool
+    before: float, after: float, after_it: str, verdict: str, found: bool, wrong: bool
 ) -> None:
     results = [shown(*([wall("struct thing", n, "count")] if n else [])) for n in (before, after)]
-    score = scoring.score(case(remains=remains), *results)
+    score = scoring.score(case(after_it=after_it), *results)
     assert (score.verdict, score.found, score.wrong) == (verdict, found, wrong)
 
 
