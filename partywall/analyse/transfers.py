@@ -28,7 +28,9 @@ def transfers(reads: Array, writes: Array, others: Array) -> Array:
 
     ``reads`` and ``writes``: visits that only read, and that write; shape
     (lines, parties), counts or rates. ``others``: which parties take a line
-    away from which; bool, shape (parties, parties), symmetric. A writing visit
+    away from which; bool, shape (parties, parties), symmetric; or how many times
+    over each of them (rows) does so for a party (columns), as `Parties.at` has it.
+    A writing visit
     costs a transfer if another party visited since, a reading one if another
     party wrote since; neither can happen more often than the others do it:
 
@@ -38,7 +40,8 @@ def transfers(reads: Array, writes: Array, others: Array) -> Array:
     # sums of 240 counters of 32 bits each are whole numbers in both.
     read, wrote, by = (part.astype(np.float64) for part in (reads, writes, others))
     moved = np.minimum(wrote, (read + wrote) @ by) + np.minimum(read, wrote @ by)
-    return np.asarray(moved.sum(axis=1).astype(np.result_type(reads, writes)))
+    whole = others.dtype == bool
+    return np.asarray(moved.sum(axis=1).astype(np.result_type(reads, writes) if whole else float))
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,21 @@ class Parties:
         same &= self.container[:, None] >= 0
         return apart & ~same, apart & same
 
+    def at(self, ran: int, count: int) -> Array:
+        """Return how many times over each party (rows) meets another (columns).
+
+        For ``count`` containers like the ``ran`` that ran, instead of these; shape
+        (parties, parties). Of the other containers there are ``count`` - 1 instead of
+        ``ran`` - 1. What kernel threads do for all of them is so much more as there
+        are containers, for each operation the same: a thread meets who it met.
+        """
+        own = self.container >= 0
+        scale = np.ones((len(own), len(own)))
+        if ran > 1:
+            scale[np.ix_(own, own)] = (count - 1) / (ran - 1)
+            scale[np.ix_(~own, own)] = count / ran
+        return scale
+
 
 @dataclass(frozen=True)
 class Lines:
@@ -78,12 +96,14 @@ class Lines:
     ``number`` is address >> 6; arrays have shape (lines,), those of visits
     (lines, parties). Foreground is the workload's own work. The background
     columns hold what is left when interrupts, softirqs and kernel threads are
-    counted in as well.
+    counted in as well. ``between_at``: for another number of containers than ran,
+    all of which use the line.
     """
 
     number: Array
     between: Array
     within: Array
+    between_at: Array
     background_between: Array
     background_within: Array
     reads: Array
@@ -103,21 +123,30 @@ def _visits(recording: Recording, numbers: Array, foreground: bool) -> tuple[Arr
     return reads, writes
 
 
-def analyse(recording: Recording, parties: Parties, operations: int) -> Lines:
-    """Transfers of every line that can move, per operation."""
+def analyse(
+    recording: Recording, parties: Parties, operations: int, *, ran: int = 1, at: int | None = None
+) -> Lines:
+    """Transfers of every line that can move, per operation.
+
+    ``ran``: how many containers there are; ``at``: how many there are to be for
+    ``between_at``, as many as ran if None.
+    """
     keys = [party.lines["key"] >> np.uint64(1) for party in recording.parties]
     numbers = np.unique(np.concatenate(keys)) if keys else np.zeros(0, np.uint64)
     numbers = numbers[numbers < _NO_MEMORY]
     reads, writes = _visits(recording, numbers, foreground=True)
     other_reads, other_writes = _visits(recording, numbers, foreground=False)
-    between, within = (transfers(reads, writes, others) for others in parties.others())
+    apart, inside = parties.others()
+    between, within = (transfers(reads, writes, others) for others in (apart, inside))
+    between_at = transfers(reads, writes, apart * parties.at(ran, ran if at is None else at))
     all_between, all_within = (
-        transfers(reads + other_reads, writes + other_writes, others) for others in parties.others()
+        transfers(reads + other_reads, writes + other_writes, others) for others in (apart, inside)
     )
     return Lines(
         number=numbers,
         between=between / operations,
         within=within / operations,
+        between_at=between_at / operations,
         background_between=np.maximum(all_between - between, 0) / operations,
         background_within=np.maximum(all_within - within, 0) / operations,
         reads=reads,

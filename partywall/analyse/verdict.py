@@ -13,6 +13,9 @@ Array = npt.NDArray[Any]
 THRESHOLD = 0.01
 """Transfers per operation above which a line may be a wall, unless told."""
 
+AT = 64
+"""Number of containers that the verdict is for, unless told."""
+
 # Less than any line can lack of one move for each: rates are quotients of whole numbers.
 _ROUNDING = 1e-6
 
@@ -43,6 +46,7 @@ def sharers_of(visited: Array, groups: Array, sharers: int) -> Array:
 
 def walls(
     moved: Array,
+    moved_at: Array,
     visited: Array,
     groups: Array,
     *,
@@ -52,9 +56,13 @@ def walls(
 ) -> Array:
     """Return which lines are walls; bool, shape (lines,). Arguments as above.
 
+    ``moved``: as it was seen; ``moved_at``: at the number of containers that the
+    verdict is for, which has to be over the threshold.
+
     Memory that one container let go of and another took up, or a kernel thread
     frees, moves as well and is none: a wall is touched by half of the sharers at
     least, and by two.
     """
     enough = sharers_of(visited, groups, sharers) >= max(2, sharers / 2)
-    return enough & often(moved, operations=operations, sharers=sharers, threshold=threshold)
+    seen = often(moved, operations=operations, sharers=sharers, threshold=0.0)
+    return np.asarray(enough & seen & (moved_at > threshold))

@@ -42,13 +42,18 @@ class Analysis:
         workload: Workload,
         topology: Topology,
         threshold: float,
+        at: int,
     ) -> None:
         self._recorded, self._watched = recorded, watched
         self._workload, self._topology, self._threshold = workload, topology, threshold
         self._operations = workload.window * topology.total
         self._parties = transfers.Parties.of(recorded, topology.cpus)
-        self._lines = transfers.analyse(recorded, self._parties, self._operations)
         self._scope: Scope = "between" if topology.containers > 1 else "within"
+        # CPUs of one container are as many as they are.
+        self._at = at if self._scope == "between" else None
+        self._lines = transfers.analyse(
+            recorded, self._parties, self._operations, ran=topology.containers, at=self._at
+        )
         prog = names.attach(machine, kernel)
         known = names.Knowledge(
             prog,
@@ -75,6 +80,7 @@ class Analysis:
         groups = parties.container if scope == "between" else parties.cpu % self._topology.cpus
         return verdict.walls(
             moved,
+            lines.between_at if scope == "between" else moved,
             lines.reads + lines.writes > 0,
             np.where(parties.container >= 0, groups, -1),
             operations=self._operations,
@@ -119,7 +125,9 @@ class Analysis:
             accesses=sum(p.foreground_accesses for p in self._recorded.parties) / operations,
             calls=calls[: len(self._watched.counted)],
             between=float(between.sum()),
+            between_at=None if self._at is None else float(lines.between_at.sum()),
             within=float(within.sum()),
+            at=self._at,
             named=named / sum_total if sum_total else 1.0,
             walls=found,
             scope=self._scope,
@@ -193,6 +201,7 @@ class Analysis:
             address=f"{address:#x}",
             object=named.object,
             transfers=moved,
+            transfers_at=float(lines.between_at[row]) if scope == "between" else None,
             between=float(lines.between[row]),
             within=float(lines.within[row]),
             write_visits=float(writes.sum()) / operations,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from partywall.analyse.verdict import THRESHOLD
+from partywall.analyse.verdict import AT, THRESHOLD
 from partywall.cli.options import (
     OVER_LIMIT,
     RATE,
@@ -53,6 +53,15 @@ from partywall.results import store
     help="Transfers per operation above which a line is a wall.",
 )
 @click.option(
+    "--at",
+    "sharers",
+    type=click.IntRange(2, 100_000),
+    default=AT,
+    show_default=True,
+    metavar="N",
+    help="Containers that verdict and figures are for, however many run.",
+)
+@click.option(
     "--fail-above",
     type=RATE,
     metavar="X",
@@ -75,6 +84,7 @@ def check(
     unconfined: bool,
     parameters: str,
     threshold: float,
+    sharers: int,
     fail_above: float | None,
     as_json: bool,
     as_ktap: bool,
@@ -104,6 +114,7 @@ def check(
             topology=shape,
             confined=not unconfined,
             threshold=threshold,
+            at=sharers,
             timeout=timeout,
             parameters=parameters,
             **({} if jobs is None else {"jobs": jobs}),

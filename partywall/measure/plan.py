@@ -39,13 +39,16 @@ def possible(shape: Topology) -> None:
         raise UsageProblem(
             f"{shape.containers} containers x {shape.cpus} CPUs are {shape.total} CPUs; "
             f"the emulated machine has at most {guest.MAX_CPUS}",
-            "transfers per operation hardly depend on the number: 8 or 32 show the same walls",
+            "--at says for how many containers the verdict is: 8 that run show what 512 move",
         )
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure and how. ``threshold``: transfers per operation."""
+    """What to measure and how.
+
+    ``threshold``: transfers per operation; ``at``: containers that the verdict is for.
+    """
 
     kernel: Kernel
     qemu: Qemu
@@ -53,6 +56,7 @@ class Plan:
     topology: Topology
     confined: bool = True
     threshold: float = verdict.THRESHOLD
+    at: int = verdict.AT
     timeout: float = 300.0
     visit_distance: int = guest.VISIT_DISTANCE
     parameters: str = ""
@@ -138,6 +142,7 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
                 workload=plan.workload,
                 topology=plan.topology,
                 threshold=plan.threshold,
+                at=plan.at,
             ).conclude(plan.confinement, digest)
             return Measured(found, machine.said("version") or "unknown")
 

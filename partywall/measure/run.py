@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 
 from partywall import __version__, guest
-from partywall.analyse.verdict import THRESHOLD
+from partywall.analyse.verdict import AT, THRESHOLD
 from partywall.core.apart import Apart
 from partywall.core.errors import EnvironmentProblem, PartywallError
 from partywall.core.progress import Progress
@@ -36,8 +36,9 @@ def default_jobs() -> int:
 class Wanted:
     """What a check is asked for.
 
-    ``topology`` None: as each workload suggests; ``parameters``: for the kernel;
-    ``jobs``: the most guests side by side, fewer if memory is short.
+    ``topology`` None: as each workload suggests; ``at``: containers that the verdict is
+    for; ``parameters``: for the kernel; ``jobs``: the most guests side by side, fewer
+    if memory is short.
     """
 
     kernel: Kernel
@@ -45,6 +46,7 @@ class Wanted:
     topology: Topology | None = None
     confined: bool = True
     threshold: float = THRESHOLD
+    at: int = AT
     timeout: float = 300.0
     parameters: str = ""
     jobs: int = field(default_factory=default_jobs)
@@ -80,6 +82,7 @@ def plans(wanted: Wanted) -> list[Plan]:
             topology=shape,
             confined=wanted.confined,
             threshold=wanted.threshold,
+            at=wanted.at,
             timeout=wanted.timeout,
             parameters=wanted.parameters,
         )

@@ -40,8 +40,8 @@ def _workload(workload: WorkloadResult, number: int, fail_above: float) -> Itera
     shape = workload.topology
     # A result may hold one workload in several topologies: tell the tests apart.
     name = f"{workload.title} {shape.containers}x{shape.cpus}"
-    over = [wall for wall in workload.walls if wall.transfers > fail_above]
-    over.sort(key=lambda wall: (-wall.transfers, wall.object.name, wall.object.line))
+    over = [wall for wall in workload.walls if wall.judged > fail_above]
+    over.sort(key=lambda wall: (-wall.judged, wall.object.name, wall.object.line))
     if over:
         yield "  KTAP version 1"
         # KUnit's tool shows this name while the subtests go by.
@@ -57,7 +57,7 @@ def _workload(workload: WorkloadResult, number: int, fail_above: float) -> Itera
 def _summary(workload: WorkloadResult, over: int) -> str:
     if workload.isolated:
         return "isolated, no wall"
-    walls = f"{count(len(workload.walls), 'wall')}, {rate(workload.wall_transfers)} transfers/op"
+    walls = f"{count(len(workload.walls), 'wall')}, {rate(workload.judged)} transfers/op"
     return f"{walls}, {over or 'none'} over the limit"
 
 
@@ -65,7 +65,7 @@ def _wall(wall: Line, number: int, containers: int) -> Iterator[str]:
     name = f"{wall.object.name} line {signed_hex(wall.object.line)}"
     shared = ", false sharing" if wall.false_sharing else ""
     yield _diagnostic(
-        f"{name}: {rate(wall.transfers)} transfers/op, {sharers(wall, containers)}{shared}"
+        f"{name}: {rate(wall.judged)} transfers/op, {sharers(wall, containers)}{shared}"
     )
     for site in busiest(wall)[:_CODE]:
         source = f" at {site.source}" if site.source else ""

@@ -173,7 +173,7 @@ def _summary(workloads: list[WorkloadResult]) -> Table:
             text(workload.title, "bold"),
             topology(workload.topology),
             _verdict(workload),
-            rate(workload.wall_transfers),
+            rate(workload.judged),
             rate(workload.instructions.kernel),
         )
     return table
@@ -224,7 +224,7 @@ def _workload(
         left -= len(walled.lines)
     if hidden:
         worst_first = [line for walled in groups for line in walled.lines]
-        total = sum(line.transfers for line in worst_first[-hidden:])
+        total = sum(line.judged for line in worst_first[-hidden:])
         yield ""
         yield Text(
             f"{count(hidden, 'more wall')}, {rate(total)} transfers/op together; "
@@ -279,14 +279,16 @@ def _passing(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType
 
 def _findings(workload: WorkloadResult) -> Text:
     scope = SCOPES[workload.scope]
-    limit = f"{workload.threshold:g}"
     moved = workload.between if workload.scope == "between" else workload.within
+    if workload.at is not None:
+        scope = f"between {workload.at} containers"
+        moved = moved if workload.between_at is None else workload.between_at
+    limit = f"{workload.threshold:g}"
     if workload.isolated:
         words = f": no line has more than {limit} transfers/op {scope}"
     else:
         words = (
-            f": {rate(workload.wall_transfers)} transfers/op {scope}, "
-            f"on lines with more than {limit} each"
+            f": {rate(workload.judged)} transfers/op {scope}, on lines with more than {limit} each"
         )
     if moved > 0:
         words += f"; {rate(moved)} on all lines, {percent(workload.named)} of transfers have a name"
@@ -314,11 +316,11 @@ def _overview(workload: WorkloadResult, groups: list[Walled]) -> Iterator[Render
     for walled in groups:
         rows.setdefault((walled.object.name, walled.object.kind), []).extend(walled.lines)
     table = _table(("transf/op", "share", "lines"), "object and the code that touches it most")
-    total = workload.wall_transfers
+    total = workload.judged
     for (name, _), lines in sorted(
-        rows.items(), key=lambda row: -sum(line.transfers for line in row[1])
+        rows.items(), key=lambda row: -sum(line.judged for line in row[1])
     ):
-        transfers = sum(line.transfers for line in lines)
+        transfers = sum(line.judged for line in lines)
         pieces = [text(name, "bold")]
         if any(line.false_sharing for line in lines):
             pieces.append(Text("FALSE SHARING", style="bold yellow"))
@@ -359,7 +361,7 @@ def _object(
 def _line(line: Line, workload: WorkloadResult, top_sites: int | None) -> Iterator[RenderableType]:
     said = Text(overflow="fold")
     said.append(f"line {signed_hex(line.object.line)}", style="bold")
-    said.append(f": {rate(line.transfers)} transfers/op, ")
+    said.append(f": {rate(line.judged)} transfers/op, ")
     said.append(sharers(line, workload.topology.containers))
     other = line.within if workload.scope == "between" else line.between
     if other > workload.threshold:

@@ -138,8 +138,8 @@ class Walled:
 
     @property
     def transfers(self) -> float:
-        """Transfers per operation on all of these lines."""
-        return sum(line.transfers for line in self.lines)
+        """Transfers per operation on all of these lines, as the verdict has it."""
+        return sum(line.judged for line in self.lines)
 
 
 def by_object(lines: Iterable[Line]) -> list[Walled]:
@@ -149,7 +149,7 @@ def by_object(lines: Iterable[Line]) -> list[Walled]:
         key = (line.object.kind, line.object.name, line.object.address)
         found.setdefault(key, []).append(line)
     walled = [
-        Walled(group[0].object, tuple(sorted(group, key=lambda x: (-x.transfers, x.object.line))))
+        Walled(group[0].object, tuple(sorted(group, key=lambda x: (-x.judged, x.object.line))))
         for group in found.values()
     ]
     return sorted(walled, key=lambda x: (-x.transfers, x.object.name, x.object.address))

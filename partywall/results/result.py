@@ -144,7 +144,14 @@ class Line(Model):
 
     address: Address
     object: LineObject
-    transfers: float = Field(description="Per op, in the scope this line is listed for.")
+    transfers: float = Field(
+        description="Per op, in the scope this line is listed for, among those that ran."
+    )
+    transfers_at: float | None = Field(
+        default=None,
+        description="The same at the number of containers that the verdict is for; "
+        "null if that is those that ran.",
+    )
     between: float = Field(description="Transfers per op between containers.")
     within: float = Field(description="Transfers per op between CPUs of one container.")
     write_visits: float
@@ -156,6 +163,11 @@ class Line(Model):
     code: list[Site]
     writers: list[int] = Field(description="Containers that write the line.")
     readers: list[int] = Field(description="Containers that only read it.")
+
+    @property
+    def judged(self) -> float:
+        """Transfers per op that the verdict is about."""
+        return self.transfers if self.transfers_at is None else self.transfers_at
 
 
 class Lock(Model):
@@ -213,6 +225,13 @@ class WorkloadResult(Model):
     between: float = Field(description="All transfers per op between containers.")
     within: float = Field(description="All transfers per op inside containers.")
     named: float = Field(description="Share of all transfers that carry a name, 0..1.")
+    at: int | None = Field(
+        default=None,
+        description="Containers that the verdict is for; null: those that ran, or the CPUs of one.",
+    )
+    between_at: float | None = Field(
+        default=None, description="All transfers per op between that many containers."
+    )
     walls: list[Line]
     scope: Scope = Field(description="Which transfers make a wall in this topology.")
     inside: list[Line] = Field(
@@ -241,8 +260,20 @@ class WorkloadResult(Model):
 
     @property
     def wall_transfers(self) -> float:
-        """Transfers per op on walls, in this result's scope."""
+        """Transfers per op on walls, in this result's scope, among those that ran."""
         return sum(w.transfers for w in self.walls)
+
+    @property
+    def judged(self) -> float:
+        """Transfers per op on walls that the verdict is about."""
+        return sum(w.judged for w in self.walls)
+
+    @property
+    def sharers(self) -> int:
+        """How many containers the verdict is for, or CPUs of one."""
+        if self.scope == "within":
+            return self.topology.cpus
+        return self.topology.containers if self.at is None else self.at
 
     @property
     def title(self) -> str:
@@ -268,7 +299,7 @@ class Result(Document):
     @property
     def worst(self) -> float:
         """Largest transfers per op of any wall, for thresholds in CI."""
-        return max((w.transfers for r in self.workloads for w in r.walls), default=0.0)
+        return max((w.judged for r in self.workloads for w in r.walls), default=0.0)
 
     def written(self) -> dict[str, Any]:
         """Return what is written of it: each place in the code once."""

@@ -318,3 +318,63 @@ def test_analyse_of_parties_that_saw_nothing(parties: int) -> None:
     lines = transfers.analyse(whole, Parties.of(whole, 1), 1)
     assert len(lines.number) == len(lines.between) == 0
     assert lines.reads.shape == (0, parties)
+
+
+def at(reads: list[int], writes: list[int], count: int, **more: Any) -> float:
+    """Transfers per operation of a line at ``count`` containers; one party did each list's item."""
+    parties = [
+        party(cpu, [visits(1, *done)]) for cpu, done in enumerate(zip(reads, writes, strict=True))
+    ]
+    whole = recording(*parties, *more.get("threads", ()))
+    ran, operations = len(parties), more.get("operations", 1)
+    found = transfers.analyse(whole, Parties.of(whole, 1), operations, ran=ran, at=count)
+    return float(found.between_at[0])
+
+
+def test_a_line_that_is_read_often_and_written_rarely_moves_more_among_more() -> None:
+    # 2 reading visits and 0.0005 writing ones for each operation of each container.
+    line = [20_000] * 8, [5] * 8
+    assert at(*line, 8, operations=80_000) == pytest.approx(0.004)
+    assert at(*line, 64, operations=80_000) == pytest.approx(0.0005 * 64)
+
+
+@FUZZ
+@given(st.integers(0, 1000), st.integers(0, 1000), st.integers(2, 12), st.integers(2, 300))
+def test_containers_that_are_alike_follow_the_formula(r: int, w: int, ran: int, count: int) -> None:
+    expected = min(w, (count - 1) * (w + r)) + min(r, (count - 1) * w)
+    assert at([r] * ran, [w] * ran, count, operations=ran) == pytest.approx(expected)
+
+
+@FUZZ
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=2, max_size=8))
+def test_at_as_many_as_ran_it_is_what_was_measured_and_more_never_move_less(line: Any) -> None:
+    reads, writes = ([one[n] for one in line] for n in (0, 1))
+    ran = len(line)
+    assert at(reads, writes, ran) == moved(reads, writes)
+    some = [at(reads, writes, count) for count in (2, 8, 64, 240)]
+    assert some == sorted(some)
+
+
+def test_what_one_container_alone_visits_stays_its_own_at_any_number() -> None:
+    assert at([50, 0, 0], [50, 0, 0], 64) == 0
+
+
+@pytest.mark.parametrize("count", [8, 64])
+def test_a_thread_that_works_for_all_meets_each_as_often_at_any_number(count: int) -> None:
+    # Each container reads a line 10 times that a thread writes once for each of them.
+    thread = party(0, [visits(1, 0, 80)], thread=7)
+    assert at([0] + [10] * 8, [0] * 9, 9, threads=[thread]) == 80 + 80
+    eight = at([10] * 8, [0] * 8, count, operations=8, threads=[party(9, thread.lines, thread=7)])
+    # A reader finds it written by the thread each time, and the thread by readers.
+    assert eight == pytest.approx(10 + 10)
+
+
+def test_cpus_of_one_container_are_as_many_as_they_are() -> None:
+    whole = recording(*(party(cpu, [visits(1, 4, 1)]) for cpu in range(4)))
+    found = transfers.analyse(whole, Parties.of(whole, 2), 4, ran=2, at=64)
+    # 63 others with two CPUs each, instead of one.
+    assert found.between_at[0] == pytest.approx(1 + 4)
+    assert found.between[0] == pytest.approx(1 + 2)
+    assert found.within[0] == pytest.approx(1 + 1)
+    alone = transfers.analyse(whole, Parties.of(whole, 4), 4, ran=1, at=64)
+    assert alone.between_at[0] == 0

@@ -19,7 +19,10 @@ def is_wall(moved: float, visitors: int, sharers: int, **more: Any) -> bool:
     """The verdict on one line that ``visitors`` of ``sharers`` with one party each visit."""
     visited = np.arange(sharers)[None, :] < visitors
     given = {"operations": OPERATIONS, "threshold": verdict.THRESHOLD} | more
-    found = verdict.walls(np.array([moved]), visited, np.arange(sharers), sharers=sharers, **given)
+    moved_at = np.array([given.pop("moved_at", moved)])
+    found = verdict.walls(
+        np.array([moved]), moved_at, visited, np.arange(sharers), sharers=sharers, **given
+    )
     assert found.shape == (1,)
     return bool(found[0])
 
@@ -32,6 +35,11 @@ def test_what_moves_no_more_often_than_the_threshold_is_none(moved: float) -> No
 def test_what_all_move_above_the_threshold_is_one() -> None:
     assert is_wall(0.011, visitors=8, sharers=8)
     assert not is_wall(0.011, visitors=8, sharers=8, threshold=0.02)
+
+
+def test_the_threshold_is_for_the_number_of_containers_that_was_asked_for() -> None:
+    assert is_wall(0.004, visitors=8, sharers=8, moved_at=0.032)
+    assert not is_wall(0.032, visitors=8, sharers=8, moved_at=0.01)
 
 
 @pytest.mark.parametrize(
@@ -70,15 +78,16 @@ def test_a_thread_of_no_container_is_no_sharer() -> None:
     groups = np.array([0, 1, -1])
     visited = np.array([[True, False, True]])
     assert verdict.sharers_of(visited, groups, 2).tolist() == [1]
-    found = verdict.walls(
-        np.array([1.0]), visited, groups, operations=100, sharers=2, threshold=0.01
-    )
+    one = np.array([1.0])
+    found = verdict.walls(one, one, visited, groups, operations=100, sharers=2, threshold=0.01)
     assert not found[0]
 
 
 def test_no_lines_have_no_walls() -> None:
     none = np.zeros((0, 4), bool)
-    found = verdict.walls(np.zeros(0), none, np.arange(4), operations=1, sharers=4, threshold=0.01)
+    found = verdict.walls(
+        np.zeros(0), np.zeros(0), none, np.arange(4), operations=1, sharers=4, threshold=0.01
+    )
     assert found.tolist() == []
 
 
@@ -94,9 +103,17 @@ def test_each_line_is_judged_by_itself(data: st.DataObject) -> None:
         )
     )
     rule = {"operations": 400, "sharers": 4, "threshold": 0.01}
-    whole = verdict.walls(moved, visited, np.arange(4), **rule)  # type: ignore[arg-type]
+    whole = verdict.walls(moved, moved, visited, np.arange(4), **rule)  # type: ignore[arg-type]
     alone = [
-        bool(verdict.walls(moved[n : n + 1], visited[n : n + 1], np.arange(4), **rule)[0])  # type: ignore[arg-type]
+        bool(
+            verdict.walls(
+                moved[n : n + 1],
+                moved[n : n + 1],
+                visited[n : n + 1],
+                np.arange(4),
+                **rule,  # type: ignore[arg-type]
+            )[0]
+        )
         for n in range(count)
     ]
     assert whole.tolist() == alone

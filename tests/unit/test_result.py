@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a result says of itself: figures as measured and as judged."""
+
+from __future__ import annotations
+
+import builders
+import pytest
+
+from partywall.core.topology import Topology
+from partywall.results.result import WorkloadResult
+
+WALL = builders.signal().walls[0]
+
+
+def rarely_written() -> WorkloadResult:
+    """A wall at 64 containers that moves next to nothing among the eight that ran."""
+    wall = WALL.model_copy(update={"transfers": 0.004, "transfers_at": 0.032})
+    return builders.workload("read", [wall], at=64, between=0.004, between_at=0.032)
+
+
+def test_figures_are_those_at_the_number_of_containers_that_was_asked_for() -> None:
+    found = rarely_written()
+    assert found.judged == found.walls[0].judged == builders.result(found).worst == 0.032
+    assert found.wall_transfers == 0.004
+    assert found.sharers == 64
+    assert not found.isolated
+
+
+def test_a_result_that_was_not_asked_for_a_number_is_for_those_that_ran() -> None:
+    found = builders.signal()
+    assert found.judged == found.wall_transfers == pytest.approx(6.031)
+    assert builders.result(found).worst == max(wall.transfers for wall in found.walls)
+    assert found.sharers == 8
+
+
+def test_within_one_container_the_cpus_are_counted() -> None:
+    found = builders.workload("w", [], scope="within", topology=Topology(containers=1, cpus=4))
+    assert found.sharers == 4
