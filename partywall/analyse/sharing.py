@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""All recorded uses of memory by address, and false sharing within a line."""
+"""All recorded uses of memory by address, and what fields of a line cost each other."""
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -111,37 +114,106 @@ class Uses:
         return reads, writes
 
 
-def false_sharing(
-    uses: Uses,
-    line: int,
-    fields: Iterable[tuple[int, int]],
-    others: Array,
-    moved: float,
-    reading: float,
-    threshold: float,
-) -> bool:
-    """Whether fields of a line pay for each other.
+@dataclass(frozen=True)
+class Together:
+    """The visits of one line, those alike in one row; shape (rows,) each.
 
-    ``line``: address; ``fields``: (offset, size) of each field touched;
-    ``others``: as in `transfers.transfers`; ``moved``: transfers in the window;
-    ``reading``: those of visits that only read; ``threshold``: transfers in the
-    window that count as some.
-
-    Two signs, either is enough. Fields that nobody writes are read in visits
-    of their own, and the line is gone then because of another field. Or the
-    line moves more often than its fields would, each in a line of its own:
-    a field moves at most as often as it is accessed.
+    ``party`` made ``visits`` that read the words of mask ``read`` and wrote those of
+    ``written``; a bit is a word of 8 bytes, the lowest the first in the line.
     """
-    read_only = 0
-    alone = 0.0
-    places = sorted({(max(offset, 0), size) for offset, size in fields})
-    for offset, size in places:
-        end = min(line + offset + size, line + LINE_SIZE)
-        reads, writes = uses.by_party(line + offset, end)
-        if writes.sum():
-            alone += float(transfers(reads[None, :], writes[None, :], others)[0])
-        else:
-            read_only += int(reads.sum())
-    if len(places) < 2:
-        return False
-    return (read_only > threshold and reading > threshold) or moved > alone + threshold
+
+    party: Array
+    read: Array
+    written: Array
+    visits: Array
+
+
+class Patterns:
+    """Which words of each line are used together in the visits of a recording."""
+
+    def __init__(self, whole: Recording) -> None:
+        parts = [party.patterns for party in whole.parties]
+        rows = np.concatenate([np.zeros(0, recording.PATTERN), *parts])
+        party = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        order = np.argsort(rows["key"], kind="stable")
+        self._rows, self._party = rows[order], party[order]
+
+    def __call__(self, line: int) -> Together:
+        """Return the foreground's visits of the line at an address."""
+        key = np.uint64((line // LINE_SIZE) << 1 | 1)
+        start, end = (np.searchsorted(self._rows["key"], key, side) for side in ("left", "right"))
+        rows = self._rows[start:end]
+        return Together(
+            self._party[start:end],
+            rows["read"].astype(np.int64),
+            rows["written"].astype(np.int64),
+            rows["visits"].astype(np.int64),
+        )
+
+
+_LOCK = re.compile(r"(spinlock|rwlock|mutex|semaphore|lockref|seqlock|seqcount)")
+
+
+def part_of(path: str, type_: str | None) -> str:
+    """Return what a field is a part of that is moved as a whole: a member of the object.
+
+    ``path``: of the field in an object of type ``type_``; a lock is one part.
+    """
+    if type_ is not None and _LOCK.search(type_):
+        return ""
+    parts = path.split(".")
+    return ".".join(parts[: 2 if parts[0].startswith("[") else 1])
+
+
+def groups_of(fields: Iterable[tuple[int, int, str]]) -> list[int]:
+    """Return the masks of words that can't be told or taken apart, of one line.
+
+    ``fields``: offset in the line, size and what the field is a part of, for each. Two
+    of one part are one group, such as the words of a lock, and two in one word.
+    """
+    masks: dict[str, int] = defaultdict(int)
+    for offset, size, part in fields:
+        first, last = max(offset, 0) // 8, (min(offset + size, LINE_SIZE) - 1) // 8
+        masks[part] |= sum(1 << word for word in range(first, last + 1))
+    groups: list[int] = []
+    # Words of no known field are by themselves.
+    for mask in [*masks.values(), *(1 << word for word in range(LINE_SIZE // 8))]:
+        joined = mask
+        for other in [group for group in groups if group & mask]:
+            groups.remove(other)
+            joined |= other
+        groups.append(joined)
+    return groups
+
+
+def split_saves(visits: Together, groups: Iterable[int], others: Array) -> float:
+    """Return how many of a line's transfers go if its fields get lines of their own.
+
+    ``groups``: from `groups_of`; ``others``: as in `transfers.transfers`. Groups that
+    are used in the same visits stay together where that costs less: a visit that needs
+    two lines fetches both.
+    """
+    known: dict[int, float] = {}
+
+    def cost(group: int) -> float:
+        if group not in known:
+            reads, writes = np.zeros((2, 1, len(others)))
+            wrote = (visits.written & group) != 0
+            read = ~wrote & ((visits.read & group) != 0)
+            np.add.at(writes[0], visits.party[wrote], visits.visits[wrote])
+            np.add.at(reads[0], visits.party[read], visits.visits[read])
+            known[group] = float(transfers(reads, writes, others)[0])
+        return known[group]
+
+    used = int(np.bitwise_or.reduce(visits.read | visits.written, initial=0))
+    apart = [group & used for group in groups if group & used]
+    whole = cost(used)
+    while len(apart) > 1:
+        gain, one, other = max(
+            (cost(a) + cost(b) - cost(a | b), a, b) for a, b in combinations(apart, 2)
+        )
+        # What is as good together stays together: the fewer lines the better.
+        if gain < 0:
+            break
+        apart = [group for group in apart if group not in (one, other)] + [one | other]
+    return max(0.0, whole - sum(cost(group) for group in apart))

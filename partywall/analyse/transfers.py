@@ -97,30 +97,36 @@ class Lines:
     (lines, parties). Foreground is the workload's own work. The background
     columns hold what is left when interrupts, softirqs and kernel threads are
     counted in as well. ``between_at``: for another number of containers than ran,
-    all of which use the line.
+    all of which use the line. ``seen``: how often another party than the one before
+    visited the line. Who uses a line that all use is an accident of the emulator,
+    and it moves more often than that; of memory that is handed over it is all.
     """
 
     number: Array
     between: Array
     within: Array
     between_at: Array
+    seen: Array
     background_between: Array
     background_within: Array
     reads: Array
     writes: Array
+    turns: Array
+    returns: Array
     operations: int
 
 
-def _visits(recording: Recording, numbers: Array, foreground: bool) -> tuple[Array, Array]:
+def _visits(recording: Recording, numbers: Array, foreground: bool) -> dict[str, Array]:
+    """Reads, writes, turns and returns of lines; shape (lines, parties) each."""
     shape = (len(numbers), len(recording.parties))
-    reads, writes = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    found = {name: np.zeros(shape, np.int64) for name in ("reads", "writes", "turns", "returns")}
     for column, party in enumerate(recording.parties):
         chosen = party.lines[(party.lines["key"] & 1).astype(bool) == foreground]
         chosen = chosen[(chosen["key"] >> np.uint64(1)) < _NO_MEMORY]
         rows = np.searchsorted(numbers, chosen["key"] >> np.uint64(1))
-        reads[rows, column] = chosen["reads"]
-        writes[rows, column] = chosen["writes"]
-    return reads, writes
+        for name, counts in found.items():
+            counts[rows, column] = chosen[name]
+    return found
 
 
 def analyse(
@@ -134,22 +140,25 @@ def analyse(
     keys = [party.lines["key"] >> np.uint64(1) for party in recording.parties]
     numbers = np.unique(np.concatenate(keys)) if keys else np.zeros(0, np.uint64)
     numbers = numbers[numbers < _NO_MEMORY]
-    reads, writes = _visits(recording, numbers, foreground=True)
-    other_reads, other_writes = _visits(recording, numbers, foreground=False)
+    own = _visits(recording, numbers, foreground=True)
+    reads, writes = own["reads"], own["writes"]
+    other = _visits(recording, numbers, foreground=False)
     apart, inside = parties.others()
     between, within = (transfers(reads, writes, others) for others in (apart, inside))
     between_at = transfers(reads, writes, apart * parties.at(ran, ran if at is None else at))
     all_between, all_within = (
-        transfers(reads + other_reads, writes + other_writes, others) for others in (apart, inside)
+        transfers(reads + other["reads"], writes + other["writes"], others)
+        for others in (apart, inside)
     )
     return Lines(
         number=numbers,
         between=between / operations,
         within=within / operations,
         between_at=between_at / operations,
+        # The first visit of each has one before, too, but for the very first.
+        seen=np.maximum((own["returns"] + (own["turns"] > 0)).sum(axis=1) - 1, 0) / operations,
         background_between=np.maximum(all_between - between, 0) / operations,
         background_within=np.maximum(all_within - within, 0) / operations,
-        reads=reads,
-        writes=writes,
+        **own,
         operations=operations,
     )

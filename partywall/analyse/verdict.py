@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is a wall: the lines that all who share the kernel run into."""
+"""What is a wall: who shares a line, and whether what they move is too much.
+
+Lines are judged by the objects that they belong to, at the number of containers that
+the user asks for; what is known of them was seen with those that ran.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +15,78 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 THRESHOLD = 0.01
-"""Transfers per operation above which a line may be a wall, unless told."""
+"""Transfers per operation above which an object may be a wall, unless told."""
 
 AT = 64
 """Number of containers that the verdict is for, unless told."""
 
+HANDED_OVER: Final = 0
+SOME: Final = 1
+ALL: Final = 2
+
+_COMES_BACK = 4
 # Less than any line can lack of one move for each: rates are quotients of whole numbers.
 _ROUNDING = 1e-6
+
+
+def least_turns(window: int) -> int:
+    """Return in how many turns a party has to visit a line to be one that comes back.
+
+    ``window``: operations of each process in it. A turn is a stretch of its own work:
+    what it makes, uses and drops it visits in two or three, if these are short.
+    """
+    return min(_COMES_BACK, max(2, window))
+
+
+def limit(threshold: float, window: int) -> float:
+    """Return the transfers per operation from which on each wall can be told.
+
+    In a short window even a line that is visited as seldom as `least_turns` allows
+    has more than ``threshold``.
+    """
+    return max(threshold, least_turns(window) / window)
+
+
+def comes_back(turns: Array, returns: Array, window: int) -> Array:
+    """Return which parties come back to which lines; bool, shape (lines, parties).
+
+    ``turns``: stretches of its own work in which a party visited a line; ``returns``:
+    how often it did so after another party had, in the order in which the emulator
+    ran them; shape (lines, parties) each.
+
+    The emulator runs a party in few, long slices; of how many, the line that it came
+    back to most often tells. Visits to what is shared lie in as many of them as chance
+    has it, and others visit between. What was handed over and came round again later,
+    as the slab's objects do, is visited in one slice over and over and not in the next:
+    a party that came back half as often as chance has it, at least, comes back.
+    """
+    slices = returns.max(axis=0, initial=0) + 1.0
+    expected = slices * (1 - (1 - 1 / slices) ** turns) - 1
+    return np.asarray((turns >= least_turns(window)) & (returns >= expected / 2))
+
+
+def by_sharer(counts: Array, groups: Array, sharers: int) -> Array:
+    """Return the counts of each sharer, its parties' added up; shape (lines, sharers).
+
+    ``counts``: those of each party, shape (lines, parties); ``groups``: the sharer that
+    each party belongs to, shape (parties,), -1 for none.
+    """
+    found = np.zeros((len(counts), sharers), np.int64)
+    for number in range(sharers):
+        found[:, number] = counts[:, groups == number].sum(axis=1)
+    return found
+
+
+def sharing(back: Array) -> Array:
+    """Return who shares each line: `ALL`, `SOME` or none but by `HANDED_OVER`.
+
+    ``back``: which sharers come back to it; bool, shape (lines, sharers). All of them
+    share what half of them come back to, the rest may come to it rarely; some of them
+    what two do. Memory that one let go of and another took up, or that a kernel thread
+    frees, moves as well, but nobody waits for it.
+    """
+    many = back.sum(axis=1)
+    return np.where(many < 2, HANDED_OVER, np.where(many >= back.shape[1] / 2, ALL, SOME))
 
 
 def often(moved: Array, *, operations: int, sharers: int, threshold: float) -> Array:
@@ -32,37 +101,30 @@ def often(moved: Array, *, operations: int, sharers: int, threshold: float) -> A
     return np.asarray(over & (moved * operations >= sharers - _ROUNDING))
 
 
-def sharers_of(visited: Array, groups: Array, sharers: int) -> Array:
-    """Return how many sharers visit each line; int, shape (lines,).
-
-    ``visited``: which parties visit which lines; bool, shape (lines, parties);
-    ``groups``: the sharer that each party belongs to, shape (parties,), -1 for none.
-    """
-    found = np.zeros(len(visited), np.int64)
-    for number in range(sharers):
-        found += visited[:, groups == number].any(axis=1)
-    return found
-
-
 def walls(
+    objects: Array,
+    shared: Array,
     moved: Array,
     moved_at: Array,
-    visited: Array,
-    groups: Array,
     *,
     operations: int,
     sharers: int,
     threshold: float,
 ) -> Array:
-    """Return which lines are walls; bool, shape (lines,). Arguments as above.
+    """Return which lines are walls, or part of one; bool, shape (lines,).
 
-    ``moved``: as it was seen; ``moved_at``: at the number of containers that the
-    verdict is for, which has to be over the threshold.
+    ``objects``: number of the object that each line is of, from 0; ``shared``: bool,
+    whether the line is shared by all or some; ``moved``: its transfers per operation,
+    ``moved_at``: the same at the number of containers that the verdict is for. Shape
+    (lines,) each; the others as in `often`.
 
-    Memory that one container let go of and another took up, or a kernel thread
-    frees, moves as well and is none: a wall is touched by half of the sharers at
-    least, and by two.
+    An object is a wall if its shared lines together move more than ``threshold`` at
+    that number, and moved once for each sharer in what was seen.
     """
-    enough = sharers_of(visited, groups, sharers) >= max(2, sharers / 2)
-    seen = often(moved, operations=operations, sharers=sharers, threshold=0.0)
-    return np.asarray(enough & seen & (moved_at > threshold))
+    if not len(objects):
+        return np.zeros(0, bool)
+    total = np.bincount(objects, weights=np.where(shared, moved, 0.0))
+    total_at = np.bincount(objects, weights=np.where(shared, moved_at, 0.0))
+    over = often(total, operations=operations, sharers=sharers, threshold=0.0)
+    over &= total_at > threshold
+    return np.asarray(over[objects] & shared & (moved_at > 0))

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from partywall.analyse import names, transfers, verdict
-from partywall.analyse.sharing import Uses, false_sharing
+from partywall.analyse.judgement import Judgement
+from partywall.analyse.sharing import Patterns, Uses, groups_of, part_of, split_saves
 from partywall.core import elf
 from partywall.core.topology import Scope, Topology
 from partywall.guest import Guest
@@ -27,6 +28,9 @@ Array = npt.NDArray[Any]
 # What is left are lines that moved once or twice each.
 _TO_NAME = 0.999
 _BACKGROUND_LINES = 24
+# Of an object that is a wall, the lines that are listed with fields and code: those over
+# the threshold, in any case and at most so many.
+_LEAST, _MOST = 16, 128
 
 
 class Analysis:
@@ -60,10 +64,11 @@ class Analysis:
             elf.load_symbols(kernel.vmlinux),
             names.ContextNamer(prog, recorded.stacks.tolist(), watched.charged),
         )
-        self._uses = Uses(recorded, foreground=True)
+        self._uses, self._patterns = Uses(recorded, foreground=True), Patterns(recorded)
         self._background_uses = Uses(recorded, foreground=False)
         self._namer = names.LineNamer(known, self._uses)
         self._background_namer = names.LineNamer(known, self._background_uses)
+        self._named: dict[int, names.Named] = {}
 
     def _often(self, moved: Array, scope: Scope) -> Array:
         """Which lines move more often than chance has it, whoever moves them."""
@@ -74,19 +79,24 @@ class Analysis:
             threshold=self._threshold,
         )
 
-    def _walls(self, moved: Array, scope: Scope) -> Array:
-        """Which lines are walls, with ``moved`` transfers per operation in a scope."""
-        lines, parties = self._lines, self._parties
-        groups = parties.container if scope == "between" else parties.cpu % self._topology.cpus
-        return verdict.walls(
-            moved,
-            lines.between_at if scope == "between" else moved,
-            lines.reads + lines.writes > 0,
-            np.where(parties.container >= 0, groups, -1),
-            operations=self._operations,
-            sharers=self._sharers(scope),
+    def _judged(self, scope: Scope, objects: dict[int, result.LineObject]) -> Judgement:
+        return Judgement(
+            self._lines,
+            self._parties,
+            self._topology,
+            scope,
+            window=self._workload.window,
             threshold=self._threshold,
+            objects=objects,
+            look=lambda row: self._name(row).object,
         )
+
+    def _name(self, row: int) -> names.Named:
+        """Object, fields and code of a line."""
+        if row not in self._named:
+            address = int(self._lines.number[row]) << LINE_SHIFT
+            self._named[row] = self._namer.line(address, self._operations)
+        return self._named[row]
 
     def _sharers(self, scope: Scope) -> int:
         return self._topology.containers if scope == "between" else self._topology.cpus
@@ -94,22 +104,21 @@ class Analysis:
     def conclude(self, confinement: str, digest: str) -> result.WorkloadResult:
         """Return the result. ``digest``: of the initramfs, hex SHA-256."""
         workload, lines, operations = self._workload, self._lines, self._operations
-        between, within = lines.between, lines.within
-        moved = between if self._scope == "between" else within
-        shared = self._walls(moved, self._scope)
-        found = [self._wall(row, self._scope) for row in _worst_first(moved, shared)]
-        inside: list[result.Line] = []
-        if self._scope == "between" and self._topology.cpus > 1:
-            only = self._walls(within, "within") & ~shared
-            inside = [self._wall(row, "within") for row in _worst_first(within, only)]
-        total = between + within
-        done = {line.address: line.object for line in [*found, *inside]}
-        objects = self._objects(total, done)
+        total = np.maximum(lines.between, lines.between_at) + lines.within
+        objects = self._objects(total)
         named = sum(float(total[row]) for row, what in objects.items() if what.kind != "unnamed")
         sum_total = float(total.sum())
-        over = (moved > self._threshold) & ~shared
+        judged = self._judged(self._scope, objects)
+        inner = judged if self._scope == "within" else None
+        inside: list[result.Line] = []
+        if self._scope == "between" and self._topology.cpus > 1:
+            inner = self._judged("within", objects)
+            only = inner.walls & ~judged.walls
+            inside = [self._wall(row, inner, "within") for row in _worst_first(inner.moved, only)]
+        handed = judged.sharing == verdict.HANDED_OVER
         background, background_total = self._background()
         calls = self._calls()
+        walls = self._walls(judged)
         return result.WorkloadResult(
             workload=workload.name,
             variant=workload.variant,
@@ -124,16 +133,23 @@ class Analysis:
             instructions=self._instructions(),
             accesses=sum(p.foreground_accesses for p in self._recorded.parties) / operations,
             calls=calls[: len(self._watched.counted)],
-            between=float(between.sum()),
-            between_at=None if self._at is None else float(lines.between_at.sum()),
-            within=float(within.sum()),
+            between=float((judged.moved if self._scope == "between" else lines.between).sum()),
+            between_at=None if self._at is None else float(judged.moved_at.sum()),
+            within=float((lines.within if inner is None else inner.moved).sum()),
+            limit=verdict.limit(self._threshold, workload.window),
+            sums=result.Sums(
+                walls=float(judged.moved_at[judged.walls].sum()),
+                handed_over=float(judged.moved_at[handed].sum()),
+                rest=float(judged.moved_at[~handed & ~judged.walls].sum()),
+            ),
             at=self._at,
             named=named / sum_total if sum_total else 1.0,
-            walls=found,
+            walls=[line for _, lines_ in walls for line in lines_],
+            objects=[wall for wall, _ in walls],
             scope=self._scope,
             inside=inside,
-            passing=self._passing(moved, over, objects),
-            locks=self._locks(found),
+            passing=self._passing(judged, objects),
+            locks=self._locks(lines.number[judged.walls]),
             waits=[call for call in calls[len(self._watched.counted) :] if call.per_op],
             background=background,
             background_transfers=background_total,
@@ -149,14 +165,13 @@ class Analysis:
             for number, name in enumerate([*self._watched.counted, *self._watched.waits])
         ]
 
-    def _locks(self, found: list[result.Line]) -> list[result.Lock]:
-        """Locks in the walls, those that most instructions run under first."""
-        lines = {int(line.address, 16): line for line in found}
+    def _locks(self, walls: Array) -> list[result.Lock]:
+        """Locks in lines of these numbers, those that most instructions run under first."""
+        lines = set(walls.tolist())
         locks = []
         for lock in self._recorded.locks:
             address = int(lock["address"])
-            line = lines.get(address & -LINE_SIZE)
-            if line is None:
+            if address >> LINE_SHIFT not in lines:
                 continue
             # Several globals may have a line together; a lock is the one at its address.
             name, field = self._namer.at(address)
@@ -184,42 +199,77 @@ class Analysis:
             background=sum(p.background_instructions for p in parties) / operations,
         )
 
-    def _others(self, scope: Scope) -> Array:
+    def _others(self, scope: Scope, *, at: bool) -> Array:
+        """As in `transfers.transfers`; ``at``: at the number that the verdict is for."""
         between, within = self._parties.others()
-        return between if scope == "between" else within
+        if scope == "within":
+            return within
+        if not at or self._at is None:
+            return between
+        return np.asarray(between * self._parties.at(self._topology.containers, self._at))
 
-    def _wall(self, row: int, scope: Scope) -> result.Line:
+    def _walls(self, judged: Judgement) -> list[tuple[result.Wall, list[result.Line]]]:
+        """The objects that are walls, with their worst lines."""
+        groups: dict[int, list[int]] = defaultdict(list)
+        for row in _worst_first(judged.moved_at, judged.walls):
+            groups[int(judged.objects[row])].append(row)
+        found = []
+        for rows in groups.values():
+            over = int((judged.moved_at[rows] > self._threshold).sum())
+            most = min(max(over, _LEAST), _MOST)
+            listed = [self._wall(row, judged, self._scope) for row in rows[:most]]
+            what = listed[0].object
+            back = np.flatnonzero(judged.back[rows].any(axis=0))
+            wall = result.Wall(
+                kind=what.kind,
+                name=what.name,
+                type=what.type,
+                lines=len(rows),
+                transfers=float(judged.moved[rows].sum()),
+                transfers_at=float(judged.moved_at[rows].sum()) if self._at else None,
+                sharing="all" if (judged.sharing[rows] == verdict.ALL).any() else "some",
+                sharers=[int(n) for n in back] if self._scope == "between" else [],
+                split_saves=sum(line.split_saves for line in listed),
+            )
+            found.append((wall, listed))
+        return sorted(found, key=lambda one: (-one[0].judged, one[0].name, one[1][0].address))
+
+    def _wall(self, row: int, judged: Judgement, scope: Scope) -> result.Line:
         lines, operations = self._lines, self._operations
         address = int(lines.number[row]) << LINE_SHIFT
-        named = self._namer.line(address, operations)
+        named = self._name(row)
         reads, writes = lines.reads[row], lines.writes[row]
-        others = self._others(scope)
-        moved = float((lines.between if scope == "between" else lines.within)[row])
-        reading = float(np.minimum(reads, writes @ others.astype(np.int64)).sum())
         writers, readers = self._containers(reads, writes)
+        moved_at = float(judged.moved_at[row])
+        all_ = judged.sharing[row] == verdict.ALL
+        saves = self._saves(address, named, self._others(scope, at=bool(all_)))
         return result.Line(
             address=f"{address:#x}",
             object=named.object,
-            transfers=moved,
-            transfers_at=float(lines.between_at[row]) if scope == "between" else None,
+            transfers=float(judged.moved[row]),
+            transfers_at=moved_at if scope == "between" else None,
             between=float(lines.between[row]),
             within=float(lines.within[row]),
             write_visits=float(writes.sum()) / operations,
             read_visits=float(reads.sum()) / operations,
-            false_sharing=false_sharing(
-                self._uses,
-                address,
-                [(use.offset, use.size) for use in named.fields],
-                others,
-                moved * operations,
-                reading,
-                self._threshold * operations,
-            ),
+            false_sharing=saves > self._threshold and saves >= result.SPLITS * moved_at,
+            split_saves=saves,
+            sharing="all" if all_ else "some",
             fields=named.fields,
             code=named.code,
             writers=writers,
             readers=readers,
         )
+
+    def _saves(self, address: int, named: names.Named, others: Array) -> float:
+        """What splitting a line saves, per operation: nothing where it can't be split."""
+        what = named.object
+        if what.kind in ("page", "unnamed") or what.state == "freed":
+            return 0.0
+        groups = groups_of(
+            (use.offset, use.size, part_of(use.path, what.type)) for use in named.fields
+        )
+        return split_saves(self._patterns(address), groups, others) / self._operations
 
     def _containers(self, reads: Array, writes: Array) -> tuple[list[int], list[int]]:
         """Containers that write, and that only read, by their parties' visits."""
@@ -228,9 +278,7 @@ class Analysis:
         readers = {int(c) for c in container[reads > 0] if c >= 0} - writers
         return sorted(writers), sorted(readers)
 
-    def _objects(
-        self, total: Array, done: dict[str, result.LineObject]
-    ) -> dict[int, result.LineObject]:
+    def _objects(self, total: Array) -> dict[int, result.LineObject]:
         """Row -> object, the lines that move most first, up to `_TO_NAME` of all."""
         objects: dict[int, result.LineObject] = {}
         busiest = self._uses.busiest()
@@ -241,24 +289,27 @@ class Analysis:
             small -= 1
         for row in order[:small]:
             address = int(self._lines.number[row]) << LINE_SHIFT
-            known = done.get(f"{address:#x}")
-            objects[row] = known or self._namer.object_of(busiest.get(address, address))
+            objects[row] = self._namer.object_of(busiest.get(address, address))
         return objects
 
     def _passing(
-        self, moved: Array, over: Array, objects: dict[int, result.LineObject]
+        self, judged: Judgement, objects: dict[int, result.LineObject]
     ) -> list[result.Passing]:
-        """Lines over the threshold that are no walls, by what they hold."""
-        groups: dict[str, list[float]] = defaultdict(list)
-        for row in _worst_first(moved, over):
+        """What moves more than the threshold and is no wall, by what it holds."""
+        moved = judged.moved_at
+        groups: dict[tuple[str, bool], list[float]] = defaultdict(list)
+        for row in np.flatnonzero(~judged.walls & (moved > 0)).tolist():
             what = objects.get(row)
-            groups["not looked up" if what is None else what.name].append(float(moved[row]))
+            name = "not looked up" if what is None else what.name
+            handed = bool(judged.sharing[row] == verdict.HANDED_OVER)
+            groups[name, handed].append(float(moved[row]))
+        found = [
+            result.Passing(name=name, handed_over=handed, lines=len(group), transfers=sum(group))
+            for (name, handed), group in groups.items()
+        ]
         return sorted(
-            (
-                result.Passing(name=name, lines=len(group), transfers=sum(group))
-                for name, group in groups.items()
-            ),
-            key=lambda group: (-group.transfers, group.name),
+            (group for group in found if group.transfers > self._threshold),
+            key=lambda group: (-group.transfers, group.name, group.handed_over),
         )
 
     def _background(self) -> tuple[list[result.Line], float]:

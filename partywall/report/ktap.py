@@ -19,8 +19,8 @@ _CODE = 3
 def render(result: Result, fail_above: float) -> str:
     """The result as KTAP.
 
-    ``fail_above``: transfers per operation that a wall may have; with more, it
-    and its workload are ``not ok``.
+    ``fail_above``: transfers per operation that a wall may have, all its lines together;
+    with more, they and its workload are ``not ok``.
     """
     if not fail_above >= 0:
         raise ValueError(f"the limit must be 0 or more transfers per operation, not {fail_above}")
@@ -29,7 +29,7 @@ def render(result: Result, fail_above: float) -> str:
         "KTAP version 1",
         f"1..{len(result.workloads)}",
         _diagnostic(f"kernel {kernel.release} ({kernel.source}), build ID {kernel.build_id}"),
-        _diagnostic(f"limit {fail_above:g} transfers/op on one cache line"),
+        _diagnostic(f"limit {fail_above:g} transfers/op on one object"),
     ]
     for number, workload in enumerate(result.workloads, 1):
         lines += _workload(workload, number, fail_above)
@@ -40,7 +40,8 @@ def _workload(workload: WorkloadResult, number: int, fail_above: float) -> Itera
     shape = workload.topology
     # A result may hold one workload in several topologies: tell the tests apart.
     name = f"{workload.title} {shape.containers}x{shape.cpus}"
-    over = [wall for wall in workload.walls if wall.judged > fail_above]
+    objects = {(wall.kind, wall.name) for wall in workload.found if wall.judged > fail_above}
+    over = [wall for wall in workload.walls if (wall.object.kind, wall.object.name) in objects]
     over.sort(key=lambda wall: (-wall.judged, wall.object.name, wall.object.line))
     if over:
         yield "  KTAP version 1"
@@ -50,14 +51,16 @@ def _workload(workload: WorkloadResult, number: int, fail_above: float) -> Itera
     for position, wall in enumerate(over, 1):
         for line in _wall(wall, position, shape.containers):
             yield f"  {line}"
-    yield _diagnostic(f"{name}: {_summary(workload, len(over))}")
+    yield _diagnostic(f"{name}: {_summary(workload, len(objects))}")
     yield f"{'not ok' if over else 'ok'} {number} {_description(name)}"
 
 
 def _summary(workload: WorkloadResult, over: int) -> str:
     if workload.isolated:
         return "isolated, no wall"
-    walls = f"{count(len(workload.walls), 'wall')}, {rate(workload.judged)} transfers/op"
+    if not workload.walls and workload.sums is not None:
+        return f"no wall, {rate(workload.sums.handed_over)} transfers/op handed over"
+    walls = f"{count(len(workload.found), 'wall')}, {rate(workload.judged)} transfers/op"
     return f"{walls}, {over or 'none'} over the limit"
 
 

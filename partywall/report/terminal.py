@@ -182,7 +182,9 @@ def _summary(workloads: list[WorkloadResult]) -> Table:
 def _verdict(workload: WorkloadResult) -> Text:
     if workload.isolated:
         return Text("isolated", style="green")
-    return Text(count(len(workload.walls), "wall"), style="bold red")
+    if not workload.walls:
+        return Text("no wall", style="yellow")
+    return Text(count(len(workload.found), "wall"), style="bold red")
 
 
 def _calls(workloads: list[WorkloadResult]) -> Iterator[RenderableType]:
@@ -263,8 +265,8 @@ def _passing(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType
     moved, lines = sum(group.transfers for group in groups), sum(group.lines for group in groups)
     yield ""
     yield text(
-        f"handed over, no walls: {rate(moved)} transfers/op on {count(lines, 'line')} that fewer "
-        "than half of the containers touch, or that moved less than once for each"
+        f"handed over, no walls: {rate(moved)} transfers/op on {count(lines, 'line')} that "
+        "nobody comes back to, or that are used too seldom to tell"
     )
     shown = groups if verbose else groups[:HANDED_OVER]
     table = _table(("transf/op", "lines"), "object")
@@ -285,7 +287,9 @@ def _findings(workload: WorkloadResult) -> Text:
         moved = moved if workload.between_at is None else workload.between_at
     limit = f"{workload.threshold:g}"
     if workload.isolated:
-        words = f": no line has more than {limit} transfers/op {scope}"
+        words = f": no more than {limit} transfers/op {scope}"
+    elif not workload.walls and workload.sums is not None:
+        words = f", but {rate(workload.sums.handed_over)} transfers/op handed over {scope}"
     else:
         words = (
             f": {rate(workload.judged)} transfers/op {scope}, on lines with more than {limit} each"

@@ -85,15 +85,16 @@ class Comparison(Document):
 
 
 def _by_object(result: WorkloadResult) -> dict[str, tuple[float, int]]:
-    """Transfers per op and number of walls, by the object's name.
+    """Transfers per op and number of lines, by the object's name.
 
     Addresses say nothing across kernels; an object that is made more than
     once, as one of a slab cache, is taken together with its like.
     """
-    found: dict[str, list[float]] = defaultdict(list)
-    for wall in result.walls:
-        found[wall.object.name].append(wall.transfers)
-    return {name: (sum(all_), len(all_)) for name, all_ in found.items()}
+    found: dict[str, tuple[float, int]] = defaultdict(lambda: (0.0, 0))
+    for wall in result.found:
+        transfers, lines = found[wall.name]
+        found[wall.name] = transfers + wall.transfers, lines + wall.lines
+    return dict(found)
 
 
 def _objects(before: WorkloadResult, after: WorkloadResult) -> list[WallChange]:
@@ -142,7 +143,7 @@ def _workload(before: WorkloadResult, after: WorkloadResult) -> WorkloadChange:
         operation=before.operation,
         topology=before.topology,
         threshold=before.threshold,
-        walls=Change(before=len(before.walls), after=len(after.walls)),
+        walls=Change(before=len(before.found), after=len(after.found)),
         wall_transfers=Change(before=before.wall_transfers, after=after.wall_transfers),
         all_transfers=Change(
             before=before.between + before.within, after=after.between + after.within

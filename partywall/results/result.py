@@ -23,6 +23,12 @@ from partywall.results.document import Document, Model, described
 
 SCHEMA: Final = upgrade.CURRENT
 
+Sharing = Literal["all", "some"]
+"""Who shares what is a wall: half of the containers (or CPUs) at least, or fewer, but two."""
+
+SPLITS: Final = 0.2
+"""Share of a line's transfers from which on it says so if splitting saves them."""
+
 Address = Annotated[str, Field(pattern=r"^0x[0-9a-f]{1,16}$")]
 
 
@@ -157,8 +163,14 @@ class Line(Model):
     write_visits: float
     read_visits: float
     false_sharing: bool = Field(
-        description="Different fields are involved: some CPUs pay for a field they don't use."
+        description="Some CPUs pay for a field they don't use: splitting saves a fifth or more."
     )
+    split_saves: float = Field(
+        default=0.0,
+        description="Transfers per op that go if groups of its fields get lines of their own, "
+        "of those that the verdict is about.",
+    )
+    sharing: Sharing = Field(default="all", description="Who shares the object it is a part of.")
     fields: list[FieldUse]
     code: list[Site]
     writers: list[int] = Field(description="Containers that write the line.")
@@ -168,6 +180,49 @@ class Line(Model):
     def judged(self) -> float:
         """Transfers per op that the verdict is about."""
         return self.transfers if self.transfers_at is None else self.transfers_at
+
+
+class Wall(Model):
+    """An object that is a wall: a variable, a table, or all objects of one type.
+
+    Its lines are judged together, so a hash table is one wall however large it is.
+    """
+
+    kind: str
+    name: str
+    type: str | None = Field(default=None, description="C type, if known.")
+    lines: int = Field(description="Cache lines of it that move; the worst are in walls[].")
+    transfers: float = Field(description="Per op, of all of them, among those that ran.")
+    transfers_at: float | None = Field(
+        default=None, description="The same at the number that the verdict is for."
+    )
+    sharing: Sharing = Field(default="all", description="Who shares it.")
+    sharers: list[int] = Field(
+        default_factory=list, description="Containers that come back to it, of those that ran."
+    )
+    split_saves: float = Field(
+        default=0.0, description="Of its transfers: those of lines that splitting saves."
+    )
+
+    @property
+    def judged(self) -> float:
+        """Transfers per op that the verdict is about."""
+        return self.transfers if self.transfers_at is None else self.transfers_at
+
+
+class Sums(Model):
+    """All transfers per op that the verdict is about, by where they are."""
+
+    walls: float = Field(description="On walls.")
+    handed_over: float = Field(
+        description="On memory that one let go of and another took up, or a kernel thread."
+    )
+    rest: float = Field(description="On lines that are shared, but too seldom for a wall.")
+
+    @property
+    def all(self) -> float:
+        """On all lines."""
+        return self.walls + self.handed_over + self.rest
 
 
 class Lock(Model):
@@ -194,16 +249,44 @@ class Lock(Model):
 
 
 class Passing(Model):
-    """Memory that is handed from container to container, by what it holds.
+    """What moves and is no wall, by what it holds.
 
-    Each of these lines moved less than once per container in the window: it
-    is no wall that all run into, but an object that one CPU let go of and
-    another took up. Together they may cost as much as a wall.
+    Memory that is handed over: one container let go of it and another took it up, or
+    a kernel thread. Nobody waits for all the others there, but together such lines may
+    cost as much as a wall. Or lines that are shared and moved too seldom to tell.
     """
 
     name: str
+    handed_over: bool = True
     lines: int
     transfers: float = Field(description="Per op, of all these lines together.")
+
+
+def _walls(lines: list[Line]) -> list[Wall]:
+    """Lines by object, most transfers first."""
+    found: dict[tuple[str, str], list[Line]] = {}
+    for line in lines:
+        found.setdefault((line.object.kind, line.object.name), []).append(line)
+    walls = [
+        Wall(
+            kind=kind,
+            name=name,
+            type=group[0].object.type,
+            lines=len(group),
+            transfers=sum(line.transfers for line in group),
+            transfers_at=None
+            if all(line.transfers_at is None for line in group)
+            else sum(line.judged for line in group),
+            sharing=group[0].sharing,
+            sharers=sorted({n for line in group for n in [*line.writers, *line.readers]}),
+            split_saves=sum(line.split_saves for line in group),
+        )
+        for (kind, name), group in found.items()
+    ]
+    return sorted(walls, key=lambda wall: (-wall.judged, wall.name))
+
+
+Verdict = Literal["isolated", "no wall", "walls"]
 
 
 class WorkloadResult(Model):
@@ -232,7 +315,16 @@ class WorkloadResult(Model):
     between_at: float | None = Field(
         default=None, description="All transfers per op between that many containers."
     )
-    walls: list[Line]
+    limit: float | None = Field(
+        default=None,
+        description="Transfers per op from which on any wall can be told: more than the "
+        "threshold where windows are short.",
+    )
+    sums: Sums | None = None
+    walls: list[Line] = Field(description="Lines of walls, of each object the worst.")
+    objects: list[Wall] = Field(
+        default_factory=list, description="The walls: objects, most transfers first."
+    )
     scope: Scope = Field(description="Which transfers make a wall in this topology.")
     inside: list[Line] = Field(
         default_factory=list,
@@ -254,19 +346,34 @@ class WorkloadResult(Model):
     background_transfers: float
 
     @property
+    def verdict(self) -> Verdict:
+        """What is to be said of it.
+
+        Isolated is only what moves no more than the threshold, all in all.
+        """
+        if self.walls:
+            return "walls"
+        return "no wall" if self.sums and self.sums.all > self.threshold else "isolated"
+
+    @property
     def isolated(self) -> bool:
-        """True when no line's transfers exceed the threshold."""
-        return not self.walls
+        """True when all transfers together do not exceed the threshold."""
+        return self.verdict == "isolated"
+
+    @property
+    def found(self) -> list[Wall]:
+        """The walls: objects, also of a result that has lines alone."""
+        return self.objects or _walls(self.walls)
 
     @property
     def wall_transfers(self) -> float:
         """Transfers per op on walls, in this result's scope, among those that ran."""
-        return sum(w.transfers for w in self.walls)
+        return sum(w.transfers for w in self.found)
 
     @property
     def judged(self) -> float:
         """Transfers per op on walls that the verdict is about."""
-        return sum(w.judged for w in self.walls)
+        return sum(w.judged for w in self.found)
 
     @property
     def sharers(self) -> int:
@@ -299,7 +406,7 @@ class Result(Document):
     @property
     def worst(self) -> float:
         """Largest transfers per op of any wall, for thresholds in CI."""
-        return max((w.judged for r in self.workloads for w in r.walls), default=0.0)
+        return max((w.judged for r in self.workloads for w in r.found), default=0.0)
 
     def written(self) -> dict[str, Any]:
         """Return what is written of it: each place in the code once."""

@@ -57,7 +57,7 @@ def test_a_wall_that_is_new_is_seen() -> None:
         builders.result(builders.isolated().model_copy(update={"walls": builders.signal().walls})),
     )
     (change,) = found.workloads
-    assert change.walls.after == len(builders.signal().walls)
+    assert change.walls.after == len(builders.signal().found) == 2
     assert all(one.transfers.before == 0 for one in change.objects)
     assert found.worst > 0
 

@@ -7,7 +7,7 @@ import builders
 import pytest
 
 from partywall.core.topology import Topology
-from partywall.results.result import WorkloadResult
+from partywall.results.result import Sums, WorkloadResult
 
 WALL = builders.signal().walls[0]
 
@@ -29,10 +29,34 @@ def test_figures_are_those_at_the_number_of_containers_that_was_asked_for() -> N
 def test_a_result_that_was_not_asked_for_a_number_is_for_those_that_ran() -> None:
     found = builders.signal()
     assert found.judged == found.wall_transfers == pytest.approx(6.031)
-    assert builders.result(found).worst == max(wall.transfers for wall in found.walls)
+    # Of the object with the most, which has two lines.
+    assert builders.result(found).worst == pytest.approx(4.031)
     assert found.sharers == 8
 
 
 def test_within_one_container_the_cpus_are_counted() -> None:
     found = builders.workload("w", [], scope="within", topology=Topology(containers=1, cpus=4))
     assert found.sharers == 4
+
+
+def test_a_result_of_lines_alone_has_their_objects_as_walls() -> None:
+    found = builders.signal().found
+    assert [(wall.name, wall.lines) for wall in found] == [
+        ("init_ucounts", 2),
+        ("kmalloc-256: struct aa_label", 1),
+    ]
+    assert sum(wall.judged for wall in found) == pytest.approx(6.031)
+
+
+@pytest.mark.parametrize(
+    ("handed_over", "rest", "verdict"),
+    [(0.004, 0.005, "isolated"), (0.25, 0.0, "no wall"), (0.006, 0.006, "no wall")],
+)
+def test_isolated_is_what_moves_no_more_than_the_threshold_all_in_all(
+    handed_over: float, rest: float, verdict: str
+) -> None:
+    sums = Sums(walls=0.0, handed_over=handed_over, rest=rest)
+    found = builders.workload("w", [], sums=sums)
+    assert found.verdict == verdict
+    assert found.isolated == (verdict == "isolated")
+    assert builders.workload("w", [WALL], sums=sums).verdict == "walls"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Uses of a range of addresses, and when fields of a line pay for each other."""
+"""Uses of a range of addresses, and what fields of a line cost each other."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recordings import TGKILL, access, party, recording
+from recordings import TGKILL, access, party, pattern, recording
 
-from partywall.analyse.sharing import Use, Uses, false_sharing
+from partywall.analyse.sharing import Patterns, Use, Uses, groups_of, part_of, split_saves
 from partywall.analyse.transfers import transfers
 from partywall.record.recording import (
     ATOMIC,
@@ -191,71 +191,99 @@ def test_any_range_finds_exactly_what_overlaps_it(made: list[Any], start: int, s
     assert sum(use.reads for use in found(begin, end)) == reads.sum()
 
 
-def shared_falsely(
-    found: Uses,
-    fields: list[tuple[int, int]],
-    reads: list[int],
-    writes: list[int],
-    threshold: float = 1,
-) -> bool:
-    """What `false_sharing` says of a line with these visits of parties that all meet."""
-    others = ~np.eye(len(reads), dtype=bool)
-    r, w = np.array([reads]), np.array([writes])
-    moved = float(transfers(r, w, others)[0])
-    reading = float(np.minimum(r, w @ others.astype(np.int64)).sum())
-    return false_sharing(found, LINE, fields, others, moved, reading, threshold)
+def saved(*made: list[tuple[int, int, int]], groups: list[int] | None = None) -> float:
+    """Transfers that splitting saves; (visits, mask read, mask written) by each party."""
+    parties = [
+        party(cpu, patterns=[pattern(LINE // 64, n, read=r, written=w) for n, r, w in rows])
+        for cpu, rows in enumerate(made)
+    ]
+    visits = Patterns(recording(*parties))(LINE)
+    chosen = [1 << word for word in range(8)] if groups is None else groups
+    return split_saves(visits, chosen, ~np.eye(len(made), dtype=bool))
+
+
+A, B, C = 1, 2, 4
 
 
 def test_a_field_that_is_only_read_pays_for_its_neighbour() -> None:
-    found = uses([access(LINE, writes=1000)], [access(LINE + 8, reads=1000)])
-    assert shared_falsely(found, [(0, 8), (8, 8)], [0, 1000], [1000, 0])
+    assert saved([(1000, 0, A)], [(1000, B, 0)]) == 2000
 
 
 def test_two_counters_of_two_writers_share_falsely() -> None:
-    found = uses([access(LINE, writes=500)], [access(LINE + 8, writes=500)])
-    assert shared_falsely(found, [(0, 8), (8, 8)], [0, 0], [500, 500])
+    assert saved([(500, 0, A)], [(500, 0, B)]) == 1000
 
 
 def test_one_counter_of_two_writers_is_shared_truly() -> None:
-    found = uses([access(LINE, writes=500)], [access(LINE, writes=500)])
-    assert not shared_falsely(found, [(0, 8)], [0, 0], [500, 500])
+    assert saved([(500, A, A)], [(500, A, A)]) == 0
 
 
-def test_a_lock_and_what_it_guards_are_shared_truly() -> None:
-    made = [access(LINE, 4, writes=500), access(LINE + 8, writes=500)]
-    assert not shared_falsely(uses(made, made), [(0, 4), (8, 8)], [0, 0], [500, 500])
+def test_splitting_saves_nothing_of_a_field_that_is_read_alone_and_written() -> None:
+    # In the visits that write it, another is read; in others it is read alone.
+    made = [(100, A | B, A), (100, A, 0)]
+    assert saved(made, made) == 0
 
 
-def test_a_field_that_is_read_in_the_writers_own_visits_costs_nothing() -> None:
-    made = [access(LINE, 4, writes=500), access(LINE + 8, reads=500)]
-    assert not shared_falsely(uses(made, made), [(0, 4), (8, 8)], [0, 0], [500, 500])
+def test_a_reference_count_costs_who_only_reads_beside_it() -> None:
+    # As of a struct cred: 8 visits count, 4 look at fsuid, in each operation.
+    made = [(800, 0, A), (400, B, 0)]
+    assert saved(*[made] * 8) == 8 * 400
 
 
-def test_fields_that_all_read_and_one_writes_are_shared_truly() -> None:
-    found = uses([access(LINE, writes=100)], [access(LINE, reads=100)])
-    assert not shared_falsely(found, [(0, 8)], [0, 100], [100, 0])
+def test_a_lock_and_what_it_guards_stay_together() -> None:
+    made = [(500, A, A | B)]
+    assert saved(made, made) == 0
+    assert saved(made, made, groups=[A | B]) == 0
 
 
-def test_a_little_false_sharing_is_none() -> None:
-    found = uses([access(LINE, writes=10)], [access(LINE + 8, writes=10)])
-    fields = [(0, 8), (8, 8)]
-    assert not shared_falsely(found, fields, [0, 0], [10, 10], threshold=20)
-    assert shared_falsely(found, fields, [0, 0], [10, 10], threshold=19)
+def test_words_of_one_group_are_not_taken_apart() -> None:
+    assert saved([(500, 0, A)], [(500, 0, B)], groups=[A | B, C]) == 0
 
 
-def test_the_same_field_twice_is_one_field() -> None:
-    made = [access(LINE, reads=500)]
-    assert not shared_falsely(uses(made, made), [(0, 8), (0, 8)], [500, 500], [500, 500])
+def test_what_is_used_together_stays_and_what_is_not_goes() -> None:
+    made = [(500, A, A | B), (500, C, 0)]
+    assert saved(made, made) == 1000
 
 
-def test_no_fields_share_nothing() -> None:
-    assert not shared_falsely(uses([], []), [], [5, 5], [5, 5])
+def test_a_line_without_visits_saves_nothing() -> None:
+    assert saved([], []) == 0
+    assert split_saves(Patterns(recording())(LINE), [1], np.zeros((0, 0), bool)) == 0
 
 
-def test_what_belongs_to_the_next_line_does_not_count() -> None:
-    # The last field reaches over the line's end; what is written there is not this line's.
-    found = uses(
-        [access(LINE, writes=500), access(LINE + 64, writes=9000)],
-        [access(LINE + 56, writes=500), access(LINE + 64, writes=9000)],
-    )
-    assert shared_falsely(found, [(0, 8), (56, 64)], [0, 0], [500, 500])
+Rows = st.lists(st.tuples(st.integers(1, 50), st.integers(0, 15), st.integers(0, 15)), max_size=4)
+
+
+@FUZZ
+@given(st.lists(Rows, min_size=1, max_size=4))
+def test_no_more_is_saved_than_moves(made: Any) -> None:
+    used = [[row for row in rows if row[1] | row[2]] for rows in made]
+    others = ~np.eye(len(made), dtype=bool)
+    reads = [sum(n for n, _, w in rows if not w) for rows in used]
+    writes = [sum(n for n, _, w in rows if w) for rows in used]
+    moved = transfers(np.array([reads]), np.array([writes]), others)[0]
+    assert 0 <= saved(*used) <= moved
+    assert saved(*used, groups=[0xFF]) == 0
+
+
+def test_groups_are_words_that_a_part_has() -> None:
+    found = groups_of([(0, 4, "count"), (4, 4, "flags"), (8, 8, "lock"), (24, 16, "lock")])
+    assert sorted(found) == [0b1, 0b100, 0b11010, *(1 << word for word in (5, 6, 7))]
+
+
+def test_a_field_that_reaches_over_the_lines_ends_is_in_it_with_its_part() -> None:
+    assert 0b10000001 in groups_of([(-8, 16, "a"), (56, 64, "a")])
+
+
+@pytest.mark.parametrize(
+    ("path", "type_", "part"),
+    [
+        ("usage", "struct cred", "usage"),
+        ("wait.lock.rlock", "struct x", "wait"),
+        ("[3].lock.rlock", "struct x", "[3].lock"),
+        ("ucount[3]", "struct ucounts", "ucount[3]"),
+        ("owner", "struct rw_semaphore", ""),
+        ("wait_lock.raw_lock", "struct mutex", ""),
+        ("+0x10", None, "+0x10"),
+    ],
+)
+def test_a_part_is_what_is_moved_as_a_whole(path: str, type_: str | None, part: str) -> None:
+    assert part_of(path, type_) == part

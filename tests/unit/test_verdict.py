@@ -1,59 +1,136 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is a wall, and what only moves: the rule by itself."""
+"""Who shares a line, what is a wall, and what only moves: the rules by themselves."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from partywall.analyse import verdict
+from partywall.analyse.verdict import ALL, HANDED_OVER, SOME
 
 OPERATIONS = 3200
+WINDOW = 400
+Array = npt.NDArray[Any]
 
 
-def is_wall(moved: float, visitors: int, sharers: int, **more: Any) -> bool:
-    """The verdict on one line that ``visitors`` of ``sharers`` with one party each visit."""
-    visited = np.arange(sharers)[None, :] < visitors
-    given = {"operations": OPERATIONS, "threshold": verdict.THRESHOLD} | more
-    moved_at = np.array([given.pop("moved_at", moved)])
-    found = verdict.walls(
-        np.array([moved]), moved_at, visited, np.arange(sharers), sharers=sharers, **given
+def back(turns: list[int], returns: list[int], slices: int = 8, window: int = WINDOW) -> list[bool]:
+    """Which parties come back to a line; each ran in ``slices`` slices."""
+    hot = [slices - 1] * len(turns)
+    found = verdict.comes_back(
+        np.array([turns, [window] * len(turns)]), np.array([returns, hot]), window
     )
-    assert found.shape == (1,)
-    return bool(found[0])
+    assert found.shape == (2, len(turns))
+    assert found[1].all()
+    return [bool(one) for one in found[0]]
 
 
-@pytest.mark.parametrize("moved", [0.0, 0.005, 0.01])
-def test_what_moves_no_more_often_than_the_threshold_is_none(moved: float) -> None:
-    assert not is_wall(moved, visitors=8, sharers=8)
+def test_who_visits_in_each_operation_comes_back_however_the_emulator_orders_them() -> None:
+    assert back([400] * 8, [7] * 8) == [True] * 8
+    # All in one slice each: nothing is known of their order.
+    assert back([400] * 8, [0] * 8, slices=1) == [True] * 8
 
 
-def test_what_all_move_above_the_threshold_is_one() -> None:
-    assert is_wall(0.011, visitors=8, sharers=8)
-    assert not is_wall(0.011, visitors=8, sharers=8, threshold=0.02)
+def test_who_makes_uses_and_drops_an_object_does_not_come_back_to_it() -> None:
+    assert back([3, 3, 1, 2], [1, 0, 0, 0]) == [False] * 4
+    assert back([3, 3, 1, 2], [0, 0, 0, 0], slices=1) == [False] * 4
 
 
-def test_the_threshold_is_for_the_number_of_containers_that_was_asked_for() -> None:
-    assert is_wall(0.004, visitors=8, sharers=8, moved_at=0.032)
-    assert not is_wall(0.032, visitors=8, sharers=8, moved_at=0.01)
+def test_an_object_of_the_slab_that_comes_round_again_is_not_come_back_to() -> None:
+    """Turns and returns as of an mm_struct that eight containers' forks had by turns."""
+    turns, returns = [33, 5, 336, 0, 12, 12, 19, 9], [2, 0, 7, 0, 1, 1, 2, 1]
+    assert back(turns, returns) == [False, False, True, False, False, False, False, False]
+
+
+def test_a_line_that_is_seldom_visited_is_not_expected_in_each_slice() -> None:
+    """Turns and returns as of a list that is taken in few look-ups."""
+    turns, returns = [5, 4, 4, 5, 5, 5, 5, 4], [4, 3, 2, 4, 3, 4, 3, 3]
+    assert back(turns, returns) == [True] * 8
+
+
+@pytest.mark.parametrize(("window", "least"), [(1, 2), (2, 2), (3, 3), (4, 4), (48, 4), (9999, 4)])
+def test_no_more_turns_are_asked_for_than_a_short_window_has(window: int, least: int) -> None:
+    assert verdict.least_turns(window) == least
+
+
+@pytest.mark.parametrize(("window", "limit"), [(4, 1.0), (40, 0.1), (400, 0.01), (1000, 0.01)])
+def test_the_limit_that_really_holds_is_that_of_the_window(window: int, limit: float) -> None:
+    assert verdict.limit(0.01, window) == pytest.approx(limit)
+    assert verdict.limit(2.0, window) == 2.0
 
 
 @pytest.mark.parametrize(
     ("sharers", "fewest"), [(2, 2), (3, 2), (4, 2), (5, 3), (8, 4), (9, 5), (64, 32)]
 )
-def test_half_of_them_have_to_touch_it_and_two_at_least(sharers: int, fewest: int) -> None:
-    assert is_wall(1.0, fewest, sharers)
-    assert not is_wall(1.0, fewest - 1, sharers)
+def test_all_share_what_half_come_back_to_and_some_what_two_do(sharers: int, fewest: int) -> None:
+    who = np.arange(sharers)[None, :] < np.arange(sharers + 1)[:, None]
+    found = verdict.sharing(who).tolist()
+    assert found[:2] == [HANDED_OVER] * 2
+    assert found[2:fewest] == [SOME] * (fewest - 2)
+    assert found[fewest:] == [ALL] * (sharers + 1 - fewest)
+
+
+def test_cpus_of_one_container_are_one_sharer_and_a_thread_of_none_is_none() -> None:
+    counts = np.array([[1, 2, 0, 0, 50], [4, 0, 0, 8, 50]])
+    found = verdict.by_sharer(counts, np.array([0, 0, 1, 1, -1]), 2)
+    assert found.tolist() == [[3, 0], [4, 8]]
+
+
+def walls(
+    moved: list[float],
+    objects: list[int] | None = None,
+    *,
+    at: list[float] | None = None,
+    **more: Any,
+) -> list[bool]:
+    """The verdict on lines that eight share."""
+    given = {"operations": OPERATIONS, "threshold": verdict.THRESHOLD, "sharers": 8} | more
+    shared = np.array(given.pop("shared", [True] * len(moved)), bool)
+    numbers = np.array(list(range(len(moved))) if objects is None else objects, np.int64)
+    found = verdict.walls(
+        numbers, shared, np.array(moved), np.array(moved if at is None else at), **given
+    )
+    return [bool(one) for one in found]
+
+
+def test_what_moves_no_more_often_than_the_threshold_is_none() -> None:
+    assert walls([0.0, 0.005, 0.01, 0.011]) == [False, False, False, True]
+    assert walls([0.011, 0.021], threshold=0.02) == [False, True]
+
+
+def test_the_threshold_is_for_the_number_of_containers_that_was_asked_for() -> None:
+    assert walls([0.004, 0.032], at=[0.032, 0.01]) == [True, False]
+
+
+def test_what_is_handed_over_is_none_however_often_it_moves() -> None:
+    assert walls([2.0, 2.0], shared=[False, True]) == [False, True]
+    assert walls([2.0, 2.0], [0, 0], shared=[False, True]) == [False, True]
+    # Nor does it make one of what else the object has.
+    assert walls([2.0, 0.005], [0, 0], shared=[False, True]) == [False, False]
+
+
+@pytest.mark.parametrize("lines", [128, 512, 4096])
+def test_a_hash_table_is_one_wall_however_large_it_is(lines: int) -> None:
+    moved = [4.0 / lines] * lines
+    assert all(walls(moved, [0] * lines, operations=80_000))
+    assert any(walls(moved, operations=80_000)) == (4.0 / lines > verdict.THRESHOLD)
+
+
+def test_a_line_of_a_wall_that_does_not_move_is_no_part_of_it() -> None:
+    assert walls([2.0, 0.0], [0, 0]) == [True, False]
 
 
 @pytest.mark.parametrize(("transfers", "wall"), [(7, False), (8, True), (9, True)])
 def test_in_a_short_window_it_has_to_move_once_for_each(transfers: int, wall: bool) -> None:
     """7 moves in 32 operations are 0.22 each, which is far above the threshold."""
-    assert is_wall(transfers / 32, visitors=8, sharers=8, operations=32) == wall
+    assert walls([transfers / 32], operations=32) == [wall]
+    # Among so many as there are to be they may be more; what was seen counts.
+    assert walls([transfers / 32], at=[9.0], operations=32) == [wall]
 
 
 @given(st.integers(2, 240), st.integers(1, 100_000))
@@ -68,52 +145,8 @@ def test_as_many_moves_as_sharers_are_enough_however_they_are_rounded(
     assert bool(found[0]) == over
 
 
-def test_cpus_of_one_container_are_one_sharer() -> None:
-    groups = np.array([0, 0, 1, 1])
-    visited = np.array([[True, True, False, False], [True, False, False, True]])
-    assert verdict.sharers_of(visited, groups, 2).tolist() == [1, 2]
-
-
-def test_a_thread_of_no_container_is_no_sharer() -> None:
-    groups = np.array([0, 1, -1])
-    visited = np.array([[True, False, True]])
-    assert verdict.sharers_of(visited, groups, 2).tolist() == [1]
-    one = np.array([1.0])
-    found = verdict.walls(one, one, visited, groups, operations=100, sharers=2, threshold=0.01)
-    assert not found[0]
-
-
 def test_no_lines_have_no_walls() -> None:
-    none = np.zeros((0, 4), bool)
-    found = verdict.walls(
-        np.zeros(0), np.zeros(0), none, np.arange(4), operations=1, sharers=4, threshold=0.01
-    )
-    assert found.tolist() == []
-
-
-@given(st.data())
-def test_each_line_is_judged_by_itself(data: st.DataObject) -> None:
-    count = data.draw(st.integers(1, 6))
-    moved = np.array(data.draw(st.lists(st.floats(0, 4), min_size=count, max_size=count)))
-    visited = np.array(
-        data.draw(
-            st.lists(
-                st.lists(st.booleans(), min_size=4, max_size=4), min_size=count, max_size=count
-            )
-        )
-    )
-    rule = {"operations": 400, "sharers": 4, "threshold": 0.01}
-    whole = verdict.walls(moved, moved, visited, np.arange(4), **rule)  # type: ignore[arg-type]
-    alone = [
-        bool(
-            verdict.walls(
-                moved[n : n + 1],
-                moved[n : n + 1],
-                visited[n : n + 1],
-                np.arange(4),
-                **rule,  # type: ignore[arg-type]
-            )[0]
-        )
-        for n in range(count)
-    ]
-    assert whole.tolist() == alone
+    assert walls([]) == []
+    none = np.zeros((0, 4), np.int64)
+    assert verdict.comes_back(none, none, WINDOW).shape == (0, 4)
+    assert verdict.sharing(none > 0).tolist() == []

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The lines of a recording, judged in one scope: `verdict`'s rules and the names of objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partywall.analyse import verdict
+from partywall.analyse.transfers import Lines, Parties
+from partywall.core.topology import Scope, Topology
+from partywall.results.result import LineObject
+
+Array = npt.NDArray[Any]
+Key = tuple[str, ...]
+
+
+def key_of(what: LineObject) -> Key | None:
+    """Return what lines have in common that are judged together; None if by itself.
+
+    Lines of one variable or table, and those of all objects of one type. What is freed
+    was many things, and of what has no type nobody knows whether it is the same.
+    """
+    if what.state == "static":
+        return what.kind, what.name
+    if what.state == "freed" or what.kind == "unnamed":
+        return None
+    if what.type is None:
+        return what.kind, what.name, what.address
+    return what.kind, what.name
+
+
+class Judgement:
+    """Which lines are shared by whom, what they move, and which are walls.
+
+    Arrays have shape (lines,): ``sharing`` as `verdict.sharing` has it; ``moved``,
+    transfers per operation; ``moved_at``, the same at the number of containers
+    that the verdict is for; ``objects``, a number for each object; ``walls``, bool.
+    ``back``, shape (lines, sharers): who comes back to the line, or to the variable
+    that it is a seldom visited part of.
+
+    ``objects``: of each line (by its row) that has been looked up, the object. ``look``:
+    of a row, the same with whether it is freed, which takes long to tell.
+    """
+
+    def __init__(
+        self,
+        lines: Lines,
+        parties: Parties,
+        topology: Topology,
+        scope: Scope,
+        *,
+        window: int,
+        threshold: float,
+        objects: Mapping[int, LineObject],
+        look: Callable[[int], LineObject],
+    ) -> None:
+        between = scope == "between"
+        self.sharers = topology.containers if between else topology.cpus
+        groups = parties.container if between else parties.cpu % topology.cpus
+        groups = np.where(parties.container >= 0, groups, -1)
+        turns = verdict.by_sharer(lines.turns, groups, self.sharers)
+        back = verdict.comes_back(lines.turns, lines.returns, window)
+        self._turns, self._back = turns, verdict.by_sharer(back, groups, self.sharers) > 0
+        self._window, self._threshold, self._operations = window, threshold, lines.operations
+        self._raw = lines.between if between else lines.within
+        self._raw_at = lines.between_at if between else lines.within
+        self._seen = lines.seen
+        self._judge(objects)
+        # Of memory that comes and goes, what is freed by now is no object any more.
+        seen = {
+            row: look(row)
+            for row in np.flatnonzero(self.walls).tolist()
+            if row in objects and objects[row].state != "static"
+        }
+        if any(what.state == "freed" for what in seen.values()):
+            self._judge({**objects, **seen})
+
+    def _judge(self, objects: Mapping[int, LineObject]) -> None:
+        self.sharing = verdict.sharing(self._back)
+        self.objects = self._numbered(objects)
+        # A variable is not handed over, however seldom a line of it is visited: who comes
+        # back to it shares what nobody comes back to alone.
+        static = np.zeros(len(self.objects), bool)
+        static[[row for row, what in objects.items() if what.state == "static"]] = True
+        together = np.zeros((len(self.objects), self.sharers), np.int64)
+        np.add.at(together, self.objects, self._turns)
+        own = (together >= verdict.least_turns(self._window))[self.objects]
+        seldom = static & (self.sharing == verdict.HANDED_OVER)
+        self.back = np.where(seldom[:, None], own, self._back)
+        self.sharing = verdict.sharing(self.back)
+        handed = self.sharing == verdict.HANDED_OVER
+        self.moved = np.where(handed, np.minimum(self._raw, self._seen), self._raw)
+        self.moved_at = np.where(self.sharing == verdict.ALL, self._raw_at, self.moved)
+        self.walls = verdict.walls(
+            self.objects,
+            ~handed,
+            self.moved,
+            self.moved_at,
+            operations=self._operations,
+            sharers=self.sharers,
+            threshold=self._threshold,
+        )
+
+    def _numbered(self, objects: Mapping[int, LineObject]) -> Array:
+        """A number for each line's object; a line that nothing is known of is one by itself."""
+        numbers: dict[Key, int] = {}
+        found = np.arange(len(self._turns))
+        for row, what in objects.items():
+            key = key_of(what)
+            if key is None or (what.state != "static" and not self.sharing[row]):
+                continue
+            found[row] = numbers.setdefault(key, row)
+        return found

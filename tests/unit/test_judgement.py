@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Lines judged by their objects: who shares them, what they move, which are walls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from recordings import party, recording, visits
+
+from partywall.analyse import transfers, verdict
+from partywall.analyse.judgement import Judgement
+from partywall.analyse.transfers import Parties
+from partywall.core.topology import Scope, Topology
+from partywall.results.result import LineObject
+
+WINDOW = 400
+ONCE = 400
+"""Visits of who visits in each operation."""
+
+
+def thing(name: str, state: str = "live", **more: Any) -> LineObject:
+    """An object of the slab, or a variable if it is static."""
+    given: dict[str, Any] = {"kind": "global" if state == "static" else "slab", "type": "struct x"}
+    given |= {"address": "0xffff888000000000", "size": 64, "line": 0}
+    return LineObject.model_validate({"name": name, "state": state, **(given | more)})
+
+
+def judged(
+    lines: list[list[int | tuple[int, int]]],
+    objects: list[LineObject],
+    *,
+    seen: list[LineObject] | None = None,
+    at: int | None = None,
+    cpus: int = 1,
+    scope: Scope = "between",
+    window: int = WINDOW,
+) -> Judgement:
+    """The judgement on lines, each with its writing visits (and turns) by each CPU.
+
+    Where only visits are given, each is a turn and returns after another party's.
+    """
+    number = len(lines[0])
+    rows: list[list[tuple[int, ...]]] = [[] for _ in range(number)]
+    for line, counts in enumerate(lines):
+        for cpu, count in enumerate(counts):
+            made, turns = count if isinstance(count, tuple) else (count, count)
+            if made:
+                # Of whoever has it but for some turns, the emulator sees none come back.
+                returns = 0 if isinstance(count, tuple) else min(7, turns - 1)
+                rows[cpu].append(visits(line, 0, made, turns=turns, returns=returns))
+    whole = recording(*(party(cpu, made) for cpu, made in enumerate(rows)))
+    shape = Topology(number // cpus, cpus)
+    parties = Parties.of(whole, cpus)
+    found = transfers.analyse(
+        whole,
+        parties,
+        window * number,
+        ran=shape.containers,
+        at=shape.containers if at is None else at,
+    )
+    named = dict(enumerate(objects))
+    return Judgement(
+        found,
+        parties,
+        shape,
+        scope,
+        window=window,
+        threshold=verdict.THRESHOLD,
+        objects=named,
+        look=lambda row: (objects if seen is None else seen)[row],
+    )
+
+
+def test_a_lock_of_two_of_eight_containers_is_their_wall() -> None:
+    pairs = [[ONCE if cpu // 2 == pair else 0 for cpu in range(8)] for pair in range(4)]
+    found = judged(pairs, [thing("lock", address=f"{n:#x}", type=None) for n in range(4)])
+    assert found.walls.all()
+    assert found.sharing.tolist() == [verdict.SOME] * 4
+    assert [row.nonzero()[0].tolist() for row in found.back] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+
+def test_what_some_share_moves_as_much_per_operation_among_more() -> None:
+    found = judged([[ONCE, ONCE, 0, 0, 0, 0, 0, 0], [ONCE] * 8], [thing("a"), thing("b")], at=64)
+    assert found.moved_at.tolist() == pytest.approx([0.25, 1.0])
+
+
+def test_memory_handed_over_moves_as_often_as_was_seen() -> None:
+    # Each makes it, visits it 50 times, and lets go of it for good.
+    found = judged([[(50, 2)] * 8, [ONCE] * 8], [thing("object"), thing("counter")])
+    assert found.walls.tolist() == [False, True]
+    assert found.sharing[0] == verdict.HANDED_OVER
+    assert found.moved[0] == pytest.approx(7 / (8 * WINDOW))
+
+
+def test_a_container_and_a_kernel_thread_share_no_wall() -> None:
+    found = judged([[ONCE, 0, 0, 0]], [thing("object")])
+    assert not found.walls.any()
+
+
+def test_lines_of_a_table_are_one_object_and_its_visitors_come_back_to_it() -> None:
+    # No container visits a line of it more than once.
+    table = [[(1, 1)] * 8 for _ in range(40)]
+    found = judged(table, [thing("table[]", "static", address=f"{n:#x}") for n in range(40)])
+    assert found.walls.all()
+    assert len(set(found.objects.tolist())) == 1
+    assert float(found.moved.sum()) == pytest.approx(40 / WINDOW)
+    alone = judged(table, [thing("object", type=None, address=f"{n:#x}") for n in range(40)])
+    assert not alone.walls.any()
+
+
+def test_objects_of_one_type_are_judged_together_if_they_are_shared() -> None:
+    rows = [[4] * 8 for _ in range(5)]
+    found = judged(rows, [thing("x", address=f"{n:#x}") for n in range(5)])
+    assert found.walls.all()
+    one = judged(rows[:1], [thing("x")])
+    assert not one.walls.any()
+
+
+def test_what_is_freed_by_the_end_or_has_no_name_is_by_itself() -> None:
+    rows = [[4] * 8 for _ in range(5)]
+    names = [thing("x", address=f"{n:#x}") for n in range(5)]
+    freed = [thing("x", "freed") for _ in range(5)]
+    assert not judged(rows, names, seen=freed).walls.any()
+    unnamed = [thing("unnamed: why", kind="unnamed") for _ in range(5)]
+    assert not judged(rows, unnamed).walls.any()
+
+
+def test_a_line_that_was_not_looked_up_is_by_itself() -> None:
+    found = judged([[ONCE] * 8, [ONCE] * 8, [4] * 8], [thing("a")])
+    assert len(set(found.objects.tolist())) == 3
+    assert found.walls.tolist() == [True, True, False]
+
+
+def test_within_a_container_its_cpus_share() -> None:
+    found = judged([[ONCE] * 4, [ONCE, 0, ONCE, 0]], [thing("a"), thing("b")], cpus=2)
+    assert found.walls.tolist() == [True, True]
+    inside = judged(
+        [[ONCE] * 4, [ONCE, 0, ONCE, 0]], [thing("a"), thing("b")], cpus=2, scope="within"
+    )
+    assert inside.walls.tolist() == [True, False]
+
+
+def test_nothing_is_judged_as_nothing() -> None:
+    found = judged([[0, 0]], [])
+    assert found.walls.tolist() == found.moved.tolist() == []
