@@ -35,6 +35,20 @@ class WallChange(Model):
     object: str
     transfers: Change
     lines: Change = Field(description="Cache lines of the object that are walls.")
+    judged: Change | None = Field(
+        default=None,
+        description="The same at the number of containers that both verdicts are for.",
+    )
+    handed_over: Change | None = Field(
+        default=None, description="What else moves of it, and is no wall, at that number."
+    )
+
+
+class PassingChange(Model):
+    """What moves and is no wall in either result, by what it holds."""
+
+    name: str
+    transfers: Change
 
 
 class CallChange(Model):
@@ -64,6 +78,13 @@ class WorkloadChange(Model):
     instructions: Change = Field(description="Kernel instructions per op.")
     calls: list[CallChange]
     objects: list[WallChange] = Field(description="Most transfers of either kernel first.")
+    passing: list[PassingChange] = Field(
+        default_factory=list,
+        description="What is handed over or seldom moved, most transfers first.",
+    )
+    sums: Change | None = Field(
+        default=None, description="All transfers per op that both verdicts are about."
+    )
     locks: list[LockChange] = Field(
         default_factory=list, description="Most instructions on either kernel first."
     )
@@ -97,17 +118,66 @@ def _by_object(result: WorkloadResult) -> dict[str, tuple[float, int]]:
     return dict(found)
 
 
+def _comparable(before: WorkloadResult, after: WorkloadResult) -> bool:
+    """Tell whether both have all classes of what moves, at the same number."""
+    return before.sums is not None and after.sums is not None and before.at == after.at
+
+
+def _judged(result: WorkloadResult) -> dict[str, float]:
+    found: dict[str, float] = defaultdict(float)
+    for wall in result.found:
+        found[wall.name] += wall.judged
+    return found
+
+
+def _moved(result: WorkloadResult) -> dict[str, float]:
+    """Transfers per op of what is no wall, by name."""
+    found: dict[str, float] = defaultdict(float)
+    for one in result.passing:
+        found[one.name] += one.transfers
+    return found
+
+
 def _objects(before: WorkloadResult, after: WorkloadResult) -> list[WallChange]:
     old, new = _by_object(before), _by_object(after)
+    sides = before, after
+    judged, moved = ([of(one) for one in sides] for of in (_judged, _moved))
+
+    def change(figures: list[dict[str, float]], name: str) -> Change | None:
+        if not _comparable(before, after):
+            return None
+        return Change(before=figures[0].get(name, 0.0), after=figures[1].get(name, 0.0))
+
     changes = [
         WallChange(
             object=name,
             transfers=Change(before=old.get(name, (0, 0))[0], after=new.get(name, (0, 0))[0]),
             lines=Change(before=old.get(name, (0, 0))[1], after=new.get(name, (0, 0))[1]),
+            judged=change(judged, name),
+            handed_over=change(moved, name),
         )
         for name in {**old, **new}
     ]
     return sorted(changes, key=lambda o: (-max(o.transfers.before, o.transfers.after), o.object))
+
+
+def _passing(before: WorkloadResult, after: WorkloadResult) -> list[PassingChange]:
+    if not _comparable(before, after):
+        return []
+    old, new = _moved(before), _moved(after)
+    walls = {wall.name for one in (before, after) for wall in one.found}
+    changes = [
+        PassingChange(name=name, transfers=Change(before=old.get(name, 0), after=new.get(name, 0)))
+        for name in {**old, **new}
+        if name not in walls
+    ]
+    return sorted(changes, key=lambda o: (-max(o.transfers.before, o.transfers.after), o.name))
+
+
+def _sums(before: WorkloadResult, after: WorkloadResult) -> Change | None:
+    if before.sums is None or after.sums is None or before.at != after.at:
+        return None
+    return Change(before=before.sums.all, after=after.sums.all)
 
 
 def _calls(before: WorkloadResult, after: WorkloadResult) -> list[CallChange]:
@@ -151,6 +221,8 @@ def _workload(before: WorkloadResult, after: WorkloadResult) -> WorkloadChange:
         instructions=Change(before=before.instructions.kernel, after=after.instructions.kernel),
         calls=_calls(before, after),
         objects=_objects(before, after),
+        passing=_passing(before, after),
+        sums=_sums(before, after),
         locks=_locks(before, after),
     )
 

@@ -12,7 +12,7 @@ from typing import Final, Literal
 from pydantic import Field
 
 from partywall.core.topology import Topology
-from partywall.results.compare import Change, WorkloadChange, compare
+from partywall.results.compare import Change, WallChange, WorkloadChange, compare
 from partywall.results.document import Document, Model
 from partywall.results.result import KernelId, Result
 from partywall.results.upgrade import FIRST
@@ -21,7 +21,7 @@ SCHEMA: Final = "partywall.diff/1"
 
 _OLD = "locks and instructions: one of the results is of an older Partywall; measure it again"
 
-What = Literal["wall", "instructions", "calls", "lock"]
+What = Literal["wall", "handed over", "transfers", "instructions", "calls", "lock"]
 How = Literal["appeared", "went", "grew", "shrank"]
 
 
@@ -41,7 +41,9 @@ class Finding(Model):
     workload: str
     topology: Topology
     what: What
-    name: str = Field(description="Of the object, function or lock; 'kernel' for all.")
+    name: str = Field(
+        description="Of the object, function or lock; 'kernel' or 'all lines' for all."
+    )
     how: How
     per_op: Change
 
@@ -78,6 +80,17 @@ def how(change: Change, least: float, share: float) -> How | None:
     return "shrank" if change.after else "went"
 
 
+def _whole(wall: WallChange) -> Change:
+    """All that moves of an object that is a wall in one of the results, wall or not.
+
+    A lock that is no wall any more but is handed on as often did not go.
+    """
+    moved, other = wall.judged, wall.handed_over
+    if moved is None or other is None:
+        return wall.transfers
+    return Change(before=moved.before + other.before, after=moved.after + other.after)
+
+
 def _findings(one: WorkloadChange, tolerance: Tolerance, *, alike: bool) -> list[Finding]:
     """``alike``: both results count instructions the same way, and have locks."""
     found: list[Finding] = []
@@ -96,8 +109,16 @@ def _findings(one: WorkloadChange, tolerance: Tolerance, *, alike: bool) -> list
                 )
             )
 
+    more = one.sums is None or how(one.sums, tolerance.least, tolerance.share) == "grew"
     for wall in one.objects:
-        add("wall", wall.object, wall.transfers, tolerance.least, tolerance.share)
+        add("wall", wall.object, _whole(wall), tolerance.least, tolerance.share)
+    for passing in one.passing:
+        changed = passing.transfers
+        # Where less moves in all, what is handed over instead of fought for is no loss.
+        if more or changed.after < changed.before:
+            add("handed over", passing.name, changed, tolerance.least, tolerance.share)
+    if one.sums is not None:
+        add("transfers", "all lines", one.sums, tolerance.least, tolerance.share)
     for call in one.calls:
         add("calls", call.function, call.calls, tolerance.least, tolerance.share)
     if not alike:

@@ -19,7 +19,7 @@ from partywall.report import diff as view
 from partywall.results import document
 from partywall.results.compare import Change
 from partywall.results.diff import Difference, Tolerance, diff, how
-from partywall.results.result import CallCount, Instructions, Result
+from partywall.results.result import CallCount, Instructions, Passing, Result, Sums
 from partywall.results.upgrade import FIRST
 
 USUAL = Tolerance()
@@ -114,3 +114,58 @@ def test_json_is_what_the_schema_says() -> None:
 def test_results_without_a_workload_in_common_are_refused() -> None:
     with pytest.raises(UsageProblem, match="in common"):
         diff(SAME, builders.result(builders.false_sharing()), USUAL)
+
+
+def judged(walls: dict[str, float], passing: dict[str, float], **more: Any) -> Result:
+    """A result with these objects that are walls, and these that are handed over."""
+    lines = []
+    for name, moved in walls.items():
+        wall = builders.named_wall(name)
+        lines.append(
+            wall.model_copy(update={"transfers": moved, "transfers_at": more.get("at_n", moved)})
+        )
+    sums = Sums(walls=sum(walls.values()), handed_over=sum(passing.values()), rest=0.0)
+    found = [Passing(name=name, lines=3, transfers=moved) for name, moved in passing.items()]
+    return changed(walls=lines, passing=found, sums=sums, at=more.get("at", 64), calls=[])
+
+
+def test_a_lock_that_fewer_share_each_did_not_go() -> None:
+    some = judged({"lock": 2.0}, {})
+    (wall,) = some.workloads[0].walls
+    few = wall.model_copy(update={"sharing": "some", "writers": [0, 1, 2]})
+    after = some.model_copy(
+        update={"workloads": [some.workloads[0].model_copy(update={"walls": [few]})]}
+    )
+    assert told(after, some) == []
+
+
+def test_what_was_a_wall_and_is_handed_over_shrank_by_what_it_moves_less() -> None:
+    before, after = judged({"lock": 4.0}, {}), judged({}, {"lock": 3.0})
+    assert told(after, before) == [("shrank", "wall", "lock"), ("shrank", "transfers", "all lines")]
+    assert told(judged({}, {"lock": 4.0}), before) == []
+    assert told(judged({}, {}), before)[0] == ("went", "wall", "lock")
+
+
+def test_what_is_handed_over_counts_too() -> None:
+    before, after = judged({}, {"object": 1.0}), judged({}, {"object": 3.0})
+    assert told(after, before) == [
+        ("grew", "handed over", "object"),
+        ("grew", "transfers", "all lines"),
+    ]
+
+
+def test_an_improvement_is_no_regression() -> None:
+    # A lock is gone; some memory is handed over in its stead.
+    before, after = judged({"lock": 4.0}, {}), judged({}, {"object": 1.0})
+    found = diff(before, after, USUAL)
+    assert found.regressions == []
+    assert [f.how for f in found.findings] == ["went", "shrank"]
+    back = diff(after, before, USUAL)
+    assert {f.name for f in back.regressions} == {"lock", "all lines"}
+
+
+def test_what_moves_more_among_more_is_seen_at_their_number() -> None:
+    before, after = judged({"seldom": 0.1}, {}, at_n=0.8), judged({"seldom": 0.2}, {}, at_n=6.4)
+    assert told(after, before)[0] == ("grew", "wall", "seldom")
+    other = judged({"seldom": 0.2}, {}, at_n=6.4, at=512)
+    assert told(other, before) == []
