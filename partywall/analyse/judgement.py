@@ -28,7 +28,8 @@ def key_of(what: LineObject) -> Key | None:
         return what.kind, what.name
     if what.state == "freed" or what.kind == "unnamed":
         return None
-    if what.type is None:
+    # Of per-CPU memory, each CPU's copy of what was allocated together is a line.
+    if what.type is None and what.kind != "percpu":
         return what.kind, what.name, what.address
     return what.kind, what.name
 
@@ -39,8 +40,7 @@ class Judgement:
     Arrays have shape (lines,): ``sharing`` as `verdict.sharing` has it; ``moved``,
     transfers per operation; ``moved_at``, the same at the number of containers
     that the verdict is for; ``objects``, a number for each object; ``walls``, bool.
-    ``back``, shape (lines, sharers): who comes back to the line, or to the variable
-    that it is a seldom visited part of.
+    ``back``, shape (lines, sharers): who shares the line.
 
     ``objects``: of each line (by its row) that has been looked up, the object. ``look``:
     of a row, the same with whether it is freed, which takes long to tell.
@@ -83,15 +83,19 @@ class Judgement:
         self.sharing = verdict.sharing(self._back)
         self.objects = self._numbered(objects)
         # A variable is not handed over, however seldom a line of it is visited: who comes
-        # back to it shares what nobody comes back to alone.
+        # back to it shares what of it nobody comes back to alone.
         static = np.zeros(len(self.objects), bool)
         static[[row for row, what in objects.items() if what.state == "static"]] = True
         together = np.zeros((len(self.objects), self.sharers), np.int64)
         np.add.at(together, self.objects, self._turns)
         own = (together >= verdict.least_turns(self._window))[self.objects]
-        seldom = static & (self.sharing == verdict.HANDED_OVER)
-        self.back = np.where(seldom[:, None], own, self._back)
-        self.sharing = verdict.sharing(self.back)
+        whole = verdict.sharing(own)
+        touched = self._turns > 0
+        most = verdict.sharing(touched) == verdict.ALL
+        theirs = np.where(most & (whole != verdict.HANDED_OVER), verdict.ALL, whole)
+        few = ~static | (~most & (self.sharing == verdict.SOME))
+        self.sharing = np.where(few, self.sharing, theirs)
+        self.back = np.where(few[:, None], self._back, touched)
         handed = self.sharing == verdict.HANDED_OVER
         self.moved = np.where(handed, np.minimum(self._raw, self._seen), self._raw)
         self.moved_at = np.where(self.sharing == verdict.ALL, self._raw_at, self.moved)

@@ -105,8 +105,30 @@ def test_lines_of_a_table_are_one_object_and_its_visitors_come_back_to_it() -> N
     assert found.walls.all()
     assert len(set(found.objects.tolist())) == 1
     assert float(found.moved.sum()) == pytest.approx(40 / WINDOW)
+    assert (found.sharing == verdict.ALL).all()
     alone = judged(table, [thing("object", type=None, address=f"{n:#x}") for n in range(40)])
     assert not alone.walls.any()
+
+
+def test_a_variable_that_all_use_seldom_is_all_of_theirs() -> None:
+    seen = [(n, n) for n in (3, 2, 2, 2, 2, 4, 4, 3)]
+    found = judged([list(seen)], [thing("vm_stat", "static")], window=48)
+    assert found.sharing.tolist() == [verdict.ALL]
+    assert found.back.all()
+    assert found.walls.all()
+
+
+def test_locks_of_pairs_in_one_array_are_theirs_all_the_same() -> None:
+    pairs = [[ONCE if cpu // 2 == pair else 0 for cpu in range(8)] for pair in range(4)]
+    found = judged(pairs, [thing("locks", "static") for _ in range(4)])
+    assert found.sharing.tolist() == [verdict.SOME] * 4
+    assert len(set(found.objects.tolist())) == 1
+    assert [row.nonzero()[0].tolist() for row in found.back] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+
+def test_a_variable_that_is_set_up_once_is_no_wall() -> None:
+    found = judged([[(1, 1)] * 8], [thing("once", "static")], window=48)
+    assert found.sharing.tolist() == [verdict.HANDED_OVER]
 
 
 def test_objects_of_one_type_are_judged_together_if_they_are_shared() -> None:
