@@ -3,10 +3,12 @@
 
 use crate::abi::{self, MemInfo};
 use crate::context;
+use crate::cpu::Outcome;
 use crate::locks::Kind;
 use crate::state::{state, Block, Site, CHECK_EVERY, KERNEL_BIT, NO_LEAF};
 use crate::table::{Access, LINE_SHIFT};
 use crate::translate::on_translate;
+use crate::waits::{self, Event};
 use std::os::raw::{c_uint, c_void};
 use std::time::Instant;
 
@@ -53,7 +55,9 @@ extern "C" fn on_reset(_: u64) {
 pub extern "C" fn on_user_block(told: c_uint, data: *mut c_void) {
     let s = state();
     let cpu = s.arrive(told, true);
-    let c = s.cpu(cpu);
+    s.cpu(cpu);
+    let c = &mut s.cpus[cpu as usize];
+    c.settle(Outcome::Work, &mut s.owners);
     c.tracker.user();
     if c.open {
         c.own.summary.user_instructions += data as u64;
@@ -71,7 +75,8 @@ pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
         s.blocks_until_check = CHECK_EVERY;
         s.check_memory();
     }
-    let c = s.cpu(cpu);
+    s.cpu(cpu);
+    let c = &mut s.cpus[cpu as usize];
     let mut instructions = block.instructions;
     if block.again(c.repeating) {
         return;
@@ -85,15 +90,26 @@ pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
     c.repeating = block.ends_repeating;
     if c.records() {
         let foreground = c.foreground;
-        let party = c.party();
+        let summary = &mut c.party().summary;
         if foreground && block.spins {
-            party.summary.spinning_instructions += instructions;
+            summary.spinning_instructions += instructions;
+            instructions = 0;
         } else if foreground {
-            party.summary.kernel_instructions += instructions;
-            party.tables.progress.work(instructions);
+            summary.kernel_instructions += instructions;
             c.clock += instructions;
         } else {
-            party.summary.background_instructions += instructions;
+            summary.background_instructions += instructions;
+        }
+        if foreground {
+            let pause = if block.pauses { waits::PAUSE } else { 0 };
+            let event = Event {
+                address: instructions,
+                origin: block as *const Block as usize,
+                site: 0,
+                size: 0,
+                flags: waits::BLOCK | pause,
+            };
+            c.push(event, &mut s.owners);
         }
     }
     if block.enters != NO_LEAF {
@@ -106,6 +122,11 @@ pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
 
 pub extern "C" fn on_memory(_: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
     if address & KERNEL_BIT == 0 {
+        // The program's memory: what it asked for, a step further.
+        let c = state().here();
+        if c.waits.is_pending() {
+            c.waits.step();
+        }
         return;
     }
     // SAFETY: data is an interned Site, which is never freed.
@@ -144,6 +165,20 @@ pub extern "C" fn on_memory(_: c_uint, info: MemInfo, address: u64, data: *mut c
         s.site_index(cpu, site)
     };
     let c = &mut s.cpus[cpu as usize];
+    if c.foreground {
+        let flag = |bit, set| if set { bit } else { 0 };
+        let event = Event {
+            address,
+            origin: site as *const Site as usize,
+            site: index,
+            size,
+            flags: flag(waits::STORE, store)
+                | flag(waits::ATOMIC, site.atomic)
+                | flag(waits::OWN_STACK, own_stack),
+        };
+        c.push(event, &mut s.owners);
+        return;
+    }
     let access = Access {
         address,
         size,
@@ -151,7 +186,7 @@ pub extern "C" fn on_memory(_: c_uint, info: MemInfo, address: u64, data: *mut c
         atomic: site.atomic,
         site: index,
         context: c.context,
-        foreground: c.foreground,
+        foreground: false,
     };
     let tables = &mut c.party().tables;
     if own_stack {

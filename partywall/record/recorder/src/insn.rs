@@ -73,6 +73,11 @@ pub fn is_repeated(bytes: &[u8]) -> bool {
     repeats && matches!(rest, [0xa4..=0xa7 | 0xaa..=0xaf | 0x6c..=0x6f])
 }
 
+/// PAUSE, with which code says that it spins.
+pub fn is_pause(bytes: &[u8]) -> bool {
+    bytes == [0xf3, 0x90]
+}
+
 /// PUSH of a register or a constant.
 pub fn is_push(bytes: &[u8]) -> bool {
     is_pop(bytes) == Some(false) || matches!(bytes, [0x68 | 0x6a, ..])
@@ -91,6 +96,13 @@ mod tests {
         assert!(!is_repeated(&[0xf3, 0xc3])); // repz ret
         assert!(!is_repeated(&[0xf3, 0x0f, 0x1e, 0xfa])); // endbr64
         assert!(!is_repeated(&[]));
+    }
+
+    #[test]
+    fn pause_is_a_nop_with_a_prefix() {
+        assert!(is_pause(&[0xf3, 0x90]));
+        assert!(!is_pause(&[0x90]));
+        assert!(!is_pause(&[0xf3, 0xc3]));
     }
 
     #[test]

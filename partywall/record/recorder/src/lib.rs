@@ -16,6 +16,7 @@ pub mod still;
 pub mod table;
 pub mod turns;
 pub mod vcpu;
+pub mod waits;
 pub mod words;
 
 #[cfg(not(test))]
@@ -24,6 +25,8 @@ mod abi;
 mod arguments;
 #[cfg(not(test))]
 mod callbacks;
+#[cfg(not(test))]
+mod cpu;
 #[cfg(not(test))]
 mod plugin;
 #[cfg(not(test))]

@@ -8,14 +8,15 @@
 
 use crate::abi::{self, MemInfo, PluginId};
 use crate::context::{self, is_foreground, Tasks, Tracker};
-use crate::format::{Recording, Summary};
+use crate::cpu::{Cpu, Outcome, Party};
+use crate::format::Recording;
 use crate::hooks::{Hooks, Role};
 use crate::insn;
 use crate::locks::Sums;
-use crate::table::Tables;
 use crate::turns::Owners;
 #[cfg(registers)]
 use crate::vcpu::Running;
+use crate::waits::Waits;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::os::raw::{c_int, c_uint};
@@ -91,6 +92,8 @@ pub struct Block {
     pub enters: u16,
     /// It waits for a lock, which is no time that another lock is held for.
     pub spins: bool,
+    /// It has PAUSE in it.
+    pub pauses: bool,
     /// Address of a string instruction that it starts or ends with; 0 if none.
     pub repeats: u64,
     pub ends_repeating: u64,
@@ -101,65 +104,6 @@ impl Block {
     #[inline(always)]
     pub fn again(&self, repeating: u64) -> bool {
         self.instructions == 1 && self.repeats != 0 && self.repeats == repeating
-    }
-}
-
-/// What a vCPU recorded, or a kernel thread in charged work on one vCPU.
-pub struct Party {
-    pub tables: Tables,
-    pub summary: Summary,
-}
-
-impl Party {
-    pub fn new(visit_distance: u64, number: u32, counts: usize, cpu: u32, thread: u64) -> Self {
-        Party {
-            tables: Tables::new(visit_distance, number),
-            summary: Summary {
-                cpu,
-                thread,
-                calls: vec![0; counts],
-                ..Summary::default()
-            },
-        }
-    }
-}
-
-pub struct Cpu {
-    pub tracker: Tracker,
-    pub context: u16,
-    pub foreground: bool,
-    /// Between this CPU's start and stop markers.
-    pub open: bool,
-    pub own: Party,
-    /// Threads seen in charged work here. A worker that moves between CPUs
-    /// takes its stack along, which must not look as if CPUs shared it.
-    pub threads: Vec<Party>,
-    /// On whose account it works now: its own, or an index into threads.
-    pub thread: Option<usize>,
-    /// The last call executed, and the call that led into each leaf function.
-    pub call: u64,
-    pub callers: Vec<u64>,
-    /// The string instruction that runs, and the lines it read and wrote last.
-    pub repeating: u64,
-    pub swept: [u64; 2],
-    /// Instructions run in the foreground, but for those that spin.
-    pub clock: u64,
-}
-
-impl Cpu {
-    /// Foreground work is recorded in this CPU's own window; what the kernel
-    /// does by itself, and charged work, as long as any window is open.
-    pub fn records(&self) -> bool {
-        self.open || !self.foreground || self.thread.is_some()
-    }
-
-    /// The account to write to.
-    #[inline(always)]
-    pub fn party(&mut self) -> &mut Party {
-        match self.thread {
-            None => &mut self.own,
-            Some(index) => &mut self.threads[index],
-        }
     }
 }
 
@@ -215,7 +159,7 @@ impl State {
     #[cfg(not(registers))]
     #[inline(always)]
     pub fn arrive(&mut self, told: c_uint, _user: bool) -> c_uint {
-        self.current = told;
+        self.take_over(told);
         told
     }
 
@@ -228,12 +172,23 @@ impl State {
                 Running::new(percpu, vcpus)
                     .unwrap_or_else(|why| give_up(&format!("CPUs can't be told apart: {}", why)))
             });
-            self.current = match running.cpu(user) {
-                Some(cpu) => cpu as c_uint,
+            match running.cpu(user) {
+                Some(cpu) => self.take_over(cpu as c_uint),
                 None => give_up("CPUs can't be told apart: GS is no CPU's own memory"),
             };
         }
         self.current
+    }
+
+    /// `cpu` runs from here on.
+    #[inline(always)]
+    fn take_over(&mut self, cpu: c_uint) {
+        if cpu != self.current {
+            if let Some(c) = self.cpus.get_mut(self.current as usize) {
+                c.settle(Outcome::Left, &mut self.owners);
+            }
+            self.current = cpu;
+        }
     }
 
     #[inline(always)]
@@ -272,6 +227,7 @@ impl State {
                 repeating: 0,
                 swept: [0; 2],
                 clock: 0,
+                waits: Waits::default(),
             });
         }
     }
@@ -279,7 +235,15 @@ impl State {
     /// After a change of context: who works, and for whom.
     pub fn refresh(&mut self, cpu: c_uint) {
         let c = &mut self.cpus[cpu as usize];
-        c.context = c.tracker.current();
+        let next = c.tracker.current();
+        if c.waits.is_pending() {
+            if next == context::IRQ {
+                c.settle(Outcome::Left, &mut self.owners);
+            } else if next != c.context {
+                c.settle(Outcome::Work, &mut self.owners);
+            }
+        }
+        c.context = next;
         c.foreground = is_foreground(c.context);
         c.thread = c.tracker.working_thread().map(|stack| {
             let known = c.threads.iter().position(|t| t.summary.thread == stack);
@@ -358,6 +322,7 @@ impl State {
         }
         if self.record {
             for c in &mut self.cpus {
+                c.settle(Outcome::Left, &mut self.owners);
                 c.own.tables.close();
                 c.threads.iter_mut().for_each(|t| t.tables.close());
             }

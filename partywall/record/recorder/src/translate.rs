@@ -109,6 +109,7 @@ unsafe fn translate_kernel(s: &mut State, tb: *mut Tb, first: u64, count: usize)
         call: 0,
         enters: NO_LEAF,
         spins: false,
+        pauses: false,
         repeats: 0,
         ends_repeating: 0,
     };
@@ -132,6 +133,10 @@ unsafe fn translate_kernel(s: &mut State, tb: *mut Tb, first: u64, count: usize)
     if insn::is_repeated(abi::insn_bytes(start, &mut buffer)) {
         block.repeats = first;
     }
+    block.pauses = (0..count).any(|n| {
+        let insn = abi::qemu_plugin_tb_get_insn(tb, n);
+        insn::is_pause(abi::insn_bytes(insn, &mut buffer))
+    });
     abi::qemu_plugin_register_vcpu_tb_exec_cb(
         tb,
         on_kernel_block,

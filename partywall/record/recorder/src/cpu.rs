@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is known of one vCPU, and of the parties that it works for.
+
+use crate::context::Tracker;
+use crate::format::Summary;
+use crate::state::Site;
+use crate::table::{Access, Tables};
+use crate::turns::Owners;
+use crate::waits::{Event, Waits, ATOMIC, BLOCK, OWN_STACK, STORE};
+
+/// What a vCPU recorded, or a kernel thread in charged work on one vCPU.
+pub struct Party {
+    pub tables: Tables,
+    pub summary: Summary,
+}
+
+impl Party {
+    pub fn new(visit_distance: u64, number: u32, counts: usize, cpu: u32, thread: u64) -> Self {
+        Party {
+            tables: Tables::new(visit_distance, number),
+            summary: Summary {
+                cpu,
+                thread,
+                calls: vec![0; counts],
+                ..Summary::default()
+            },
+        }
+    }
+}
+
+/// Writes what was kept back to the account of the party it belongs to.
+fn writer<'a>(
+    party: &'a mut Party,
+    owners: &'a mut Owners,
+    context: u16,
+) -> impl FnMut(&Event) + 'a {
+    move |event| {
+        if event.flags & BLOCK != 0 {
+            party.tables.progress.work(event.address);
+            return;
+        }
+        let access = Access {
+            address: event.address,
+            size: event.size,
+            store: event.flags & STORE != 0,
+            atomic: event.flags & ATOMIC != 0,
+            site: event.site,
+            context,
+            foreground: true,
+        };
+        if event.flags & OWN_STACK != 0 {
+            party.tables.touch(&access, owners);
+        } else {
+            // SAFETY: the origin of an access is an interned Site, which is never freed.
+            let site = unsafe { &*(event.origin as *const Site) };
+            let mut hint = site.hint.get();
+            party.tables.record(access, &mut hint, owners);
+            site.hint.set(hint);
+        }
+    }
+}
+
+/// What is known of foreground work that was kept back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The CPU got on by itself.
+    Work,
+    /// Another CPU takes over, or an interrupt.
+    Left,
+    /// No room is left to keep it back.
+    Full,
+}
+
+pub struct Cpu {
+    pub tracker: Tracker,
+    pub context: u16,
+    pub foreground: bool,
+    /// Between this CPU's start and stop markers.
+    pub open: bool,
+    pub own: Party,
+    /// Threads seen in charged work here. A worker that moves between CPUs
+    /// takes its stack along, which must not look as if CPUs shared it.
+    pub threads: Vec<Party>,
+    /// On whose account it works now: its own, or an index into threads.
+    pub thread: Option<usize>,
+    /// The last call executed, and the call that led into each leaf function.
+    pub call: u64,
+    pub callers: Vec<u64>,
+    /// The string instruction that runs, and the lines it read and wrote last.
+    pub repeating: u64,
+    pub swept: [u64; 2],
+    /// Instructions run in the foreground, but for those that spin.
+    pub clock: u64,
+    /// What it does in the foreground, until it is known to be no waiting.
+    pub waits: Waits,
+}
+
+impl Cpu {
+    /// Foreground work is recorded in this CPU's own window; what the kernel
+    /// does by itself, and charged work, as long as any window is open.
+    pub fn records(&self) -> bool {
+        self.open || !self.foreground || self.thread.is_some()
+    }
+
+    /// Writes down what was kept back, as far as it was work.
+    pub fn settle(&mut self, outcome: Outcome, owners: &mut Owners) {
+        let party = match self.thread {
+            None => &mut self.own,
+            Some(index) => &mut self.threads[index],
+        };
+        let write = writer(party, owners, self.context);
+        let waited = match outcome {
+            Outcome::Work => {
+                self.waits.clear(write);
+                return;
+            }
+            Outcome::Left => self.waits.settle(write),
+            Outcome::Full => self.waits.full(write),
+        };
+        party.summary.kernel_instructions -= waited;
+        party.summary.spinning_instructions += waited;
+        self.clock -= waited;
+    }
+
+    /// Keeps foreground work back.
+    #[inline(always)]
+    pub fn push(&mut self, event: Event, owners: &mut Owners) {
+        if !self.waits.push(event) {
+            self.settle(Outcome::Full, owners);
+        }
+    }
+
+    /// The account to write to.
+    #[inline(always)]
+    pub fn party(&mut self) -> &mut Party {
+        match self.thread {
+            None => &mut self.own,
+            Some(index) => &mut self.threads[index],
+        }
+    }
+}
