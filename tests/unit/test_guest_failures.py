@@ -40,7 +40,8 @@ for word; do
 	*.so,out=*)
 		out=${word#*,out=}
 		# Whole at once, as the recorder's.
-		[ ! -e "$here/recording" ] || { cp "$here/recording" "$here/new" && mv "$here/new" "${out%%,*}"; }
+		[ ! -e "$here/recording" ] || cp "$here/recording" "$here/new"
+		[ ! -e "$here/new" ] || mv "$here/new" "${out%%,*}"
 		;;
 	esac
 done
