@@ -85,6 +85,12 @@ static __always_inline void write_line(const struct truth_own *own, u64 *value)
 	truth_apart(own);
 }
 
+/* The emulator runs one CPU at a time, and turns to the next one at a PAUSE. */
+static __always_inline void other_cpus_turn(void)
+{
+	cpu_relax();
+}
+
 /* All containers: so many visits that read, so many that write. */
 static struct truth_line truth_w1, truth_r1_w1, truth_r4_w1, truth_r1_w3, truth_three_lines[3];
 static struct {
@@ -188,9 +194,8 @@ static noinline void truth_retry(const struct truth_own *own, const struct truth
 	sequence = truth_sequence.value;
 	smp_store_release(&truth_sequence.value, sequence + 1);
 	truth_apart(own);
-	/* PAUSE has the emulator turn to another CPU. */
 	if (!op->container && op->number % 256 == 200)
-		cpu_relax();
+		other_cpus_turn();
 	smp_store_release(&truth_sequence.value, sequence + 2);
 	truth_apart(own);
 	spin_unlock(&truth_writers.lock);
@@ -198,21 +203,31 @@ static noinline void truth_retry(const struct truth_own *own, const struct truth
 }
 
 /*
- * Handed over: each line of the one is written by one container, later by the
- * next, and never again; the lines of the other go round for ever.
+ * Handed over: each parcel is written by one container, later by the next, and
+ * never again; the lines of the ring go round for ever.
  */
-static struct truth_line truth_once[OPERATIONS / 16][CONTAINERS];
+struct truth_parcel {
+	u64 sent;
+	u64 received;
+	u64 rest[6];
+};
+
+static struct truth_parcel *truth_parcels[OPERATIONS / 16][CONTAINERS];
 static struct truth_line truth_ring[CONTAINERS];
 
 static noinline void truth_handed_over(const struct truth_own *own,
 				       const struct truth_operation *op)
 {
 	unsigned int before = (op->container ? : op->containers) - 1;
+	struct truth_parcel *parcel;
 
 	if (op->number % 16 == 0) {
-		write_line(own, &truth_once[op->number / 16][op->container].value);
-		if (op->number >= 128)
-			write_line(own, &truth_once[op->number / 16 - 8][before].value);
+		parcel = truth_parcels[op->number / 16][op->container];
+		write_line(own, &parcel->sent);
+		if (op->number >= 128) {
+			parcel = truth_parcels[op->number / 16 - 8][before];
+			write_line(own, &parcel->received);
+		}
 	}
 	write_line(own, &truth_ring[(op->container + op->number) % op->containers].value);
 }
@@ -384,6 +399,9 @@ static long truth_ioctl(struct file *file, unsigned int command, unsigned long a
 	truth_false_sharing(own);
 	truth_beside(own, &op);
 	truth_deferred(own, &op);
+	/* Or one's whole window would be over before the next one's begins. */
+	if (op.number % 8 == 0)
+		other_cpus_turn();
 	return 0;
 }
 
@@ -428,6 +446,11 @@ static int __init truth_init(void)
 			return -ENOMEM;
 		for (m = 0; m < OPERATIONS; m++)
 			own->callbacks[m].own = own;
+		for (m = 0; m < OPERATIONS / 16; m++) {
+			truth_parcels[m][n] = kzalloc(sizeof(struct truth_parcel), GFP_KERNEL);
+			if (!truth_parcels[m][n])
+				return -ENOMEM;
+		}
 		tasklet_setup(&own->tasklet, truth_tasklet);
 		INIT_WORK(&own->work, truth_work);
 		truth_own[n] = own;
