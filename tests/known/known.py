@@ -149,8 +149,8 @@ def markdown(scores: Sequence[scoring.Score], skipped: Sequence[cases.Case]) -> 
     rows += ["", "| not run | mended by | structure | published | why |", "|---|---|---|---|---|"]
     for case in skipped:
         subject = f"{case.commit} ({case.release}) {case.subject}"
-        cells = (case.name, subject, f"`{case.structure}`", case.gain, case.skip)
-        rows.append(f"| {' | '.join(cells)} |")
+        reasons = (case.name, subject, f"`{case.structure}`", case.gain, case.skip)
+        rows.append(f"| {' | '.join(reasons)} |")
     return "\n".join(rows)
 
 

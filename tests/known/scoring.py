@@ -12,29 +12,40 @@ import fnmatch
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cases import LESS, Case, Control, Measure
+from cases import LESS, Case, Control
 
 from partywall.results.result import Line, WorkloadResult
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A line as a report shows it: ``names`` of its object, ``fields``, transfers per op."""
+    """What a report shows: ``names`` of an object, ``fields`` of a line of it, transfers per op."""
 
     names: tuple[str, ...]
     fields: tuple[str, ...]
     transfers: float
 
 
-def _shown(line: Line) -> Shown:
+def _names(name: str, kind: str | None) -> tuple[str, ...]:
     # "kmalloc-512: struct aa_profile" answers to each part and to the whole.
-    names = [line.object.name, line.object.type or "", *line.object.name.split(": ")]
+    return tuple(dict.fromkeys(filter(None, (name, kind, *name.split(": ")))))
+
+
+def _shown(line: Line) -> Shown:
     fields = tuple(use.path for use in line.fields)
-    return Shown(tuple(filter(None, names)), fields, line.transfers)
+    return Shown(_names(line.object.name, line.object.type), fields, line.transfers)
 
 
-def walls(result: WorkloadResult) -> list[Shown]:
-    """Return what a result names as walls: the one place that knows where it keeps them."""
+# These two are all that knows where a result keeps its walls.
+
+
+def objects(result: WorkloadResult) -> list[Shown]:
+    """Return the walls of a result: objects, with all their lines together."""
+    return [Shown(_names(one.name, one.type), (), one.transfers) for one in result.found]
+
+
+def lines(result: WorkloadResult) -> list[Shown]:
+    """Return the lines of its walls that a result keeps: of each object the worst."""
     return [_shown(line) for line in result.walls]
 
 
@@ -47,19 +58,19 @@ def _any(texts: Iterable[str], patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(text, one) for text in texts for one in patterns)
 
 
-def transfers(lines: Iterable[Shown], objects: Sequence[str], fields: Sequence[str]) -> float:
-    """Return the transfers per operation of the lines of an object that hold a field."""
+def transfers(shown: Iterable[Shown], case: Case) -> float:
+    """Return the transfers per operation of a case's object, on lines that hold its field."""
     return sum(
-        line.transfers
-        for line in lines
-        if _any(line.names, objects) and (_any(line.fields, fields) or "*" in fields)
+        one.transfers
+        for one in shown
+        if _any(one.names, case.objects) and ("*" in case.fields or _any(one.fields, case.fields))
     )
 
 
 def figure(result: WorkloadResult, case: Case) -> float:
     """Return the case's figure in a result, per operation; 0 if its object is not named."""
     if case.measure == "transfers":
-        return transfers(walls(result), case.objects, case.fields)
+        return transfers((objects if "*" in case.fields else lines)(result), case)
     found = [
         lock
         for lock in result.locks
@@ -100,13 +111,13 @@ class Score:
 
 def score(case: Case, before: WorkloadResult, after: WorkloadResult) -> Score:
     """Return what the results of the two kernels are worth."""
-    apart = transfers(hidden(before), case.objects, case.fields)
+    apart = transfers(hidden(before), case)
     return Score(case, figure(before, case), figure(after, case), apart)
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A control on one kernel. ``walls``: names of those it has, once each."""
+    """A control on one kernel. ``walls``: what it was not to have; empty if it is isolated."""
 
     control: Control
     kernel: str
@@ -114,8 +125,9 @@ class Checked:
 
 
 def check(control: Control, kernel: str, result: WorkloadResult) -> Checked:
-    """Return what a control showed."""
-    return Checked(control, kernel, tuple(dict.fromkeys(one.names[0] for one in walls(result))))
+    """Return what a control showed: its walls by name, or that it is not isolated without one."""
+    names = tuple(dict.fromkeys(one.names[0] for one in objects(result)))
+    return Checked(control, kernel, names or (() if result.isolated else (result.verdict,)))
 
 
 @dataclass(frozen=True)
@@ -142,19 +154,3 @@ def total(scores: Sequence[Score], checked: Sequence[Checked]) -> Total:
     """Return the counts: a wall that a mended kernel or a control shows is one wrong each."""
     wrong = sum(one.wrong for one in scores) + sum(len(one.walls) for one in checked)
     return Total(len(scores), sum(one.found for one in scores), wrong)
-
-
-__all__ = [
-    "Checked",
-    "Measure",
-    "Score",
-    "Shown",
-    "Total",
-    "check",
-    "figure",
-    "hidden",
-    "score",
-    "total",
-    "transfers",
-    "walls",
-]

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from partywall.core.errors import PartywallError
 from partywall.core.progress import Quiet
-from partywall.results.result import Line, LineObject, WorkloadResult
+from partywall.results.result import Line, LineObject, Sums, Wall, WorkloadResult
 
 
 def case(**more: Any) -> Case:
@@ -92,6 +92,14 @@ def test_the_figure_is_that_of_lines_of_the_object_with_the_field() -> None:
     assert scoring.figure(result, case(objects=("thing",))) == 0
 
 
+def test_an_object_is_all_its_lines_also_those_that_a_result_leaves_out() -> None:
+    table = Wall(kind="global", name="table", type="struct thing[]", lines=64, transfers=3.0)
+    result = shown(wall("table", 0.1, "[0].count", kind="global"), objects=[table])
+    asked = case(objects=("table",), fields=("*",))
+    assert scoring.figure(result, asked) == 3.0
+    assert scoring.figure(result, case(objects=("table",), fields=("*.count",))) == 0.1
+
+
 def test_a_line_without_known_fields_counts_where_any_field_does() -> None:
     result = shown(wall("epmutex", 1.5, kind="global"))
     assert scoring.figure(result, case(objects=("epmutex",), fields=("*",))) == 1.5
@@ -146,8 +154,11 @@ def test_recall_is_of_known_walls_and_precision_of_what_is_named() -> None:
 
     control = Control(name="calm", workload="signal", kernels=("debian",))
     calm = scoring.check(control, "6.12", shown())
+    assert calm.walls == ()
+    moving = shown(sums=Sums(walls=0, handed_over=0.5, rest=0))
+    assert scoring.check(control, "6.12", moving).walls == ("no wall",)
     loud = scoring.check(control, "6.12", shown(COUNT, COUNT, wall("x", 1.0)))
-    assert (calm.walls, len(loud.walls)) == ((), 2)
+    assert len(loud.walls) == 2
     sums = scoring.total([one(2, 0), one(2, 1), one(0, 0), one(3, 0)], [calm, loud])
     assert (sums.run, sums.found, sums.wrong) == (4, 3, 3)
     assert (sums.recall, sums.precision) == (0.75, 0.5)
