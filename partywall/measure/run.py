@@ -19,6 +19,7 @@ from partywall.guest import image, processor, qemu
 from partywall.kernels import Kernel
 from partywall.measure import memory
 from partywall.measure.plan import Measured, Plan, measure
+from partywall.record import hooks
 from partywall.record.plugin import recorder
 from partywall.results.result import Environment, KernelId, Result
 from partywall.workloads import Workload
@@ -89,6 +90,7 @@ def plans(wanted: Wanted) -> list[Plan]:
     ]
     for plan in found:
         plan.check()
+    hooks.require(wanted.kernel.vmlinux)
     return found
 
 

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Functions of the kernel by what they do: the one place that knows their names.
 
-The names are those of x86-64 kernels since 5.8; a kernel that lacks one (they
-are renamed now and then) loses only the distinction that name makes.
+The names are those of x86-64 kernels since 5.8. A kernel that lacks one of most of
+them (they are renamed now and then) loses only the distinction that name makes; one
+without those that `NEEDED` lists is refused.
+
+A kernel that can enter by FRED has the entries of the IDT as well, and takes them
+here: the processor that guests see has no FRED (guest/processor.py), nor can the
+emulator's.
 """
 
 from __future__ import annotations
@@ -58,6 +63,24 @@ ROLES: tuple[tuple[str, str], ...] = (
     ("wait", "|".join(WAITS)),
 )
 """Regular expressions of whole names, by the recorder's word for what they do."""
+
+NEEDED = (
+    "__switch_to_asm",
+    "entry_SYSCALL_64",
+    "asm_exc_page_fault",
+    "asm_sysvec_apic_timer_interrupt",
+    "handle_softirqs|__do_softirq",
+    "__schedule",
+    "ret_from_fork_asm|ret_from_fork",
+    "kthread",
+)
+"""What tells contexts apart: without one of these, accesses are taken for those of others."""
+
+COPY = re.compile(r"(?:\.(?:llvm|isra|constprop)\.\d+)+\Z")
+"""What compilers append to the name of a function that they change, or make global.
+
+Not what is a part of one, as .part and .cold: who enters that has entered the whole.
+"""
 
 # Of any kernel whose result was saved, and wider than what is watched: helpers of locks,
 # which others are inlined into, say as well that a line has a lock in it.

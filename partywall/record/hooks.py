@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from partywall.core.elf import Symbols, load_symbols, read_memory
-from partywall.record.functions import ROLES, WAITS
+from partywall.core.elf import Symbol, Symbols, load_symbols, read_memory
+from partywall.core.errors import EnvironmentProblem
+from partywall.record.functions import COPY, NEEDED, ROLES, WAITS
 from partywall.workloads import Workload
+
+_PAGE, _STACK = 0x1000, 0x4000
 
 
 @dataclass(frozen=True)
@@ -24,24 +28,60 @@ class Hooks:
     waits: tuple[str, ...]
 
 
-def _existing(symbols: Symbols, names: Iterable[str]) -> list[str]:
+def _functions(symbols: Symbols) -> dict[str, list[Symbol]]:
+    """All that each function was compiled to, by its name in the source; all has a size."""
+    found: dict[str, list[Symbol]] = defaultdict(list)
+    for symbol in sorted(symbols, key=lambda symbol: (symbol.address, symbol.name)):
+        if symbol.size:
+            found[COPY.sub("", symbol.name)].append(symbol)
+    return found
+
+
+def _existing(functions: Container[str], names: Iterable[str]) -> list[str]:
     """For each ``a|b|c``, the first that the kernel has."""
     found = []
     for alternatives in names:
         for name in alternatives.split("|"):
-            if any(symbol.size for symbol in symbols.by_name(name)):
+            if name in functions:
                 found.append(name)
                 break
     return found
 
 
-def _lines(role: str, symbols: Symbols, name: str, number: int | None = None) -> list[str]:
+def _lines(role: str, functions: Iterable[Symbol], number: int | None = None) -> list[str]:
     tail = "" if number is None else f" {number}"
     return [
-        f"{role} {symbol.address:x} {symbol.address + symbol.size:x}{tail}"
-        for symbol in symbols.by_name(name)
-        if symbol.size
+        f"{role} {symbol.address:x} {symbol.address + symbol.size:x}{tail}" for symbol in functions
     ]
+
+
+def require(vmlinux: Path) -> None:
+    """EnvironmentProblem if the kernel has no function that contexts depend on."""
+    functions = _functions(load_symbols(vmlinux))
+    lacking = [name for name in NEEDED if not _existing(functions, [name])]
+    if not lacking:
+        return
+    names = " and ".join(name.replace("|", " or ") for name in lacking[:2])
+    more = f" and {len(lacking) - 2} more" if len(lacking) > 2 else ""
+    raise EnvironmentProblem(
+        f"{vmlinux} has no {names}{more}: what runs on whose behalf can't be told",
+        "give an x86-64 vmlinux of 5.8 or newer that is not stripped; if a newer one calls it "
+        "otherwise, partywall/record/functions.py has the names",
+    )
+
+
+def stack_size(vmlinux: Path) -> int:
+    """Return the bytes of a kernel stack: 16 KiB, or twice that with KASAN."""
+    symbols = load_symbols(vmlinux)
+    # The linker gives the first task's stack the size of all, between two symbols that have
+    # been renamed since.
+    for what in ("stack", "task"):
+        bounds = [symbols.by_name(f"__{edge}_init_{what}") for edge in ("start", "end")]
+        if all(bounds):
+            size = bounds[1][0].address - bounds[0][0].address
+            if size >= _PAGE and not size & (size - 1):
+                return size
+    return _STACK
 
 
 def _system_calls(vmlinux: Path, symbols: Symbols) -> list[str]:
@@ -59,24 +99,30 @@ def _system_calls(vmlinux: Path, symbols: Symbols) -> list[str]:
     return lines
 
 
-def build(vmlinux: Path, workload: Workload, *, stack_size: int = 0x4000) -> Hooks:
-    """The hooks for one workload on the kernel of ``vmlinux``."""
+def build(vmlinux: Path, workload: Workload) -> Hooks:
+    """Return the hooks for one workload on the kernel of ``vmlinux``.
+
+    EnvironmentProblem as for `require`.
+    """
+    require(vmlinux)
     symbols = load_symbols(vmlinux)
-    lines = [f"stack {stack_size:x}"]
+    functions = _functions(symbols)
+    lines = [f"stack {stack_size(vmlinux):x}"]
     lines += [f"percpu {array.address:x}" for array in symbols.by_name("__per_cpu_offset")[:1]]
     for role, pattern in ROLES:
-        names = {symbol.name for symbol in symbols.matching(re.compile(rf"(?:{pattern})\Z"))}
+        whole = re.compile(rf"(?:{pattern})\Z")
+        names = {name for name in functions if whole.match(name)}
         # Kernels since 6.6 have both; only the assembly part is the first code.
         if "ret_from_fork_asm" in names:
             names.discard("ret_from_fork")
         for name in sorted(names):
-            lines += _lines(role, symbols, name)
+            lines += _lines(role, functions[name])
     lines += _system_calls(vmlinux, symbols)
-    charged = _existing(symbols, workload.charge)
-    counted = _existing(symbols, workload.count)
+    charged = _existing(functions, workload.charge)
+    counted = _existing(functions, workload.count)
     for number, name in enumerate(charged):
-        lines += _lines("charge", symbols, name, number)
-    waits = _existing(symbols, WAITS)
+        lines += _lines("charge", functions[name], number)
+    waits = _existing(functions, WAITS)
     for number, name in enumerate([*counted, *waits]):
-        lines += _lines("count", symbols, name, number)
+        lines += _lines("count", functions[name], number)
     return Hooks("\n".join(lines) + "\n", tuple(counted), tuple(charged), tuple(waits))

@@ -34,6 +34,13 @@ def test_all_are_destroyed_in_the_end(boot: Boot) -> None:
     assert ran.alarms() == []
 
 
+@pytest.mark.parametrize("release", ["stock", "partywall"])
+def test_who_has_a_file_of_a_table_that_is_gone_is_told_so(boot: Boot, release: str) -> None:
+    ran = boot(release, Job({"1-netns": "netns gone 8"}, ["netns"]))
+    assert "gone 8 tables" in done(ran).splitlines()
+    assert ran.alarms() == []
+
+
 # What /proc/sys and /sys show of a namespace, in one order.
 TREES = """\
 cd /proc/sys && find . | sort

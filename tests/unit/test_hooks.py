@@ -9,7 +9,7 @@ import programs
 import pytest
 
 from partywall.core import elf
-from partywall.core.errors import UsageProblem
+from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.record import hooks
 from partywall.workloads import Workload
 
@@ -19,6 +19,11 @@ FUNCTIONS = (
     "_raw_spin_lock _raw_spin_unlock_irqrestore _raw_spinner memcpy_orig cleanup_net "
     "kmem_cache_alloc kmem_cache_free pcpu_alloc_noprof schedule switch_to_asm sys_a sys_b sys_ni "
     "kthread_stop __schedule_bug entry_SYSCALL_64_after_hwframe __switch_to_asm_end"
+).split()
+
+NEEDED = (
+    "__switch_to_asm entry_SYSCALL_64 asm_exc_page_fault asm_sysvec_apic_timer_interrupt "
+    "handle_softirqs __schedule kthread"
 ).split()
 
 LOCKS = (
@@ -56,7 +61,8 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # Compilers make copies of functions, and these have a name of their own.
     copy = '__attribute__((noinline)) void copy(void) __asm__("__mutex_lock.constprop.0");\n'
     copy += 'void copy(void) { __asm__(""); }\n'
-    source = functions(LOCKS) + copy + "void _start(void) { copy(); }"
+    needed = [*NEEDED, "ret_from_fork"]
+    source = functions(LOCKS + needed) + copy + "void _start(void) { copy(); }"
     return programs.compiled(tmp_path_factory.mktemp("locks"), "vmlinux", source, *programs.BARE)
 
 
@@ -109,12 +115,39 @@ def test_an_older_kernel_starts_its_tasks_in_ret_from_fork(tmp_path: Path) -> No
     assert lines(text, "fork") == [address(kernel, "ret_from_fork")]
 
 
-@pytest.mark.parametrize(("size", "line"), [(0x4000, "stack 4000"), (0x8000, "stack 8000")])
-def test_the_first_line_is_the_size_of_a_stack(kernel: Path, size: int, line: str) -> None:
-    assert hooks.build(kernel, workload(), stack_size=size).text.splitlines()[0] == line
+def linked(directory: Path, source: str, *symbols: str) -> Path:
+    """A kernel in which the linker sets symbols, as NAME=ADDRESS."""
+    flags = [f"-Wl,--defsym={symbol}" for symbol in symbols]
+    return programs.compiled(directory, "vmlinux", source, *programs.BARE, *flags)
 
 
-def test_the_usual_stack_is_of_four_pages(kernel: Path) -> None:
+@pytest.mark.parametrize(
+    ("what", "size", "line"),
+    [
+        ("stack", 0x4000, "stack 4000"),
+        ("stack", 0x8000, "stack 8000"),
+        # As it was called before.
+        ("task", 0x8000, "stack 8000"),
+        ("task", 0x10000, "stack 10000"),
+    ],
+)
+def test_the_first_line_is_the_size_of_this_kernels_stacks(
+    tmp_path: Path, what: str, size: int, line: str
+) -> None:
+    start = 0x600000
+    bounds = (f"__start_init_{what}={start:#x}", f"__end_init_{what}={start + size:#x}")
+    kernel = linked(tmp_path, SOURCE, *bounds)
+    assert hooks.build(kernel, workload()).text.splitlines()[0] == line
+
+
+@pytest.mark.parametrize("bounds", [(), ("__start_init_stack=0x600000",), (0, 0x3000), (0x4000, 0)])
+def test_the_usual_stack_is_of_four_pages(tmp_path: Path, bounds: tuple[int | str, ...]) -> None:
+    edges = ("start", "end")
+    symbols = [
+        name if isinstance(name, str) else f"__{edge}_init_stack={0x600000 + name:#x}"
+        for edge, name in zip(edges, bounds, strict=False)
+    ]
+    kernel = linked(tmp_path, SOURCE, *symbols)
     assert hooks.build(kernel, workload()).text.startswith("stack 4000\n")
 
 
@@ -174,10 +207,63 @@ def test_system_calls_are_numbered_by_the_table(kernel: Path) -> None:
     assert found == [(start, start + 1, number) for number, start in enumerate(starts)]
 
 
-def test_a_kernel_that_lacks_everything_gets_the_stack_alone(tmp_path: Path) -> None:
+def without(directory: Path, name: str, new: str = "") -> Path:
+    """The kernel without a function, or with another name for it."""
+    source = SOURCE.replace(f" {name}(void)", f" {new or f'no_{name}'}(void)")
+    assert source != SOURCE
+    return programs.compiled(directory, "vmlinux", source, *programs.BARE)
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_a_kernel_whose_contexts_cannot_be_told_is_refused(tmp_path: Path, name: str) -> None:
+    kernel = without(tmp_path, name)
+    with pytest.raises(EnvironmentProblem, match=rf"has no {name}\b") as caught:
+        hooks.build(kernel, workload())
+    assert "functions.py" in (caught.value.hint or "")
+
+
+def test_either_name_of_a_function_will_do(tmp_path: Path) -> None:
+    kernel = without(tmp_path, "handle_softirqs", "__do_softirq")
+    assert lines(hooks.build(kernel, workload()).text, "softirq")
+
+
+def test_a_file_that_is_no_kernel_is_refused_in_one_line(tmp_path: Path) -> None:
     bare = programs.compiled(tmp_path, "bare", "void _start(void) {}", *programs.BARE)
-    built = hooks.build(bare, workload("kmem_cache_free", charge=("cleanup_net",)))
-    assert built == hooks.Hooks("stack 4000\n", (), (), ())
+    with pytest.raises(
+        EnvironmentProblem, match=r"has no __switch_to_asm and entry_SYSCALL_64 and 6 more"
+    ):
+        hooks.build(bare, workload())
+
+
+def renamed(directory: Path, name: str, *suffixes: str) -> Path:
+    """The kernel with copies of a function in its place, as compilers name them."""
+    source = SOURCE.replace(f'void {name}(void) {{ __asm__(""); }}\n', "void CUT(void) {}\n")
+    assert source != SOURCE
+    for number, suffix in enumerate(suffixes):
+        source += f'void copy{number}(void) __asm__("{name}{suffix}");\n'
+        source += f'void copy{number}(void) {{ __asm__(""); }}\n'
+    return programs.compiled(directory, "vmlinux", source, *programs.BARE)
+
+
+@pytest.mark.parametrize("suffix", [".llvm.8712345678901", ".isra.0", ".constprop.0.isra.0"])
+def test_a_function_that_a_compiler_renamed_keeps_its_role(tmp_path: Path, suffix: str) -> None:
+    kernel = renamed(tmp_path, "__schedule", suffix)
+    found = lines(hooks.build(kernel, workload()).text, "scheduler")
+    assert found == [address(kernel, f"__schedule{suffix}")]
+
+
+@pytest.mark.parametrize("suffix", [".cold", ".part.0", ".llvm.1.cold", ".llvm", ".x"])
+def test_a_part_of_a_function_is_not_the_function(tmp_path: Path, suffix: str) -> None:
+    with pytest.raises(EnvironmentProblem, match="has no __schedule"):
+        hooks.build(renamed(tmp_path, "__schedule", suffix), workload())
+
+
+def test_all_copies_of_a_counted_function_are_counted_as_one(tmp_path: Path) -> None:
+    kernel = renamed(tmp_path, "cleanup_net", ".constprop.0", "", ".llvm.77", ".cold")
+    built = hooks.build(kernel, workload("cleanup_net"))
+    assert built.counted == ("cleanup_net",)
+    names = [f"cleanup_net{suffix}" for suffix in (".constprop.0", "", ".llvm.77")]
+    assert lines(built.text, "count") == [(*address(kernel, name), 0) for name in names]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,9 @@
  *		tasks make namespaces and devices in them, move devices between them,
  *		and give them up; all that goes wrong goes wrong for a reason that is
  *		allowed
+ *	netns gone TASKS
+ *		each opens a file of a table and gives up its namespace; the file stays,
+ *		and when the table is gone all that is done with it is refused
  *	netns fail TASKS EACH
  *		makes one whose first allocation fails, one whose second fails, and so
  *		on until none does, or only EACH of them; the tasks share the work
@@ -34,6 +37,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -87,6 +91,40 @@ static int beside(long dead, long make)
 	printf("beside %ld dead: %ld made in %.2f s, %.2f ms median, %.2f ms 99th, %.2f ms most\n",
 	       dead, make, sum, took[make / 2] * 1e3, took[make * 99 / 100] * 1e3,
 	       took[make - 1] * 1e3);
+	return 0;
+}
+
+static void ask_what_is_gone(void)
+{
+	const char *name = "/proc/sys/net/ipv4/conf/lo/forwarding";
+	int fd = open(name, O_RDONLY), none;
+	char path[40], value[8];
+	struct stat stat;
+	double began;
+
+	must(fd >= 0, name);
+	must(pread(fd, value, sizeof(value), 0) > 0, "read");
+	must(!unshare(CLONE_NEWNET), "unshare");
+	for (began = now(); pread(fd, value, sizeof(value), 0) >= 0; usleep(1000))
+		must(now() - began < 60, "the table stays");
+	must(errno == ENOENT, "read of what is gone");
+	must(fstat(fd, &stat) && errno == ENOENT, "stat of what is gone");
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	none = open(path, O_RDONLY);
+	must(none < 0 && errno == ENOENT, "open of what is gone");
+}
+
+static int gone(int tasks)
+{
+	for (int task = 0; task < tasks; task++) {
+		if (fork())
+			continue;
+		must(!unshare(CLONE_NEWNET), "unshare");
+		ask_what_is_gone();
+		_exit(0);
+	}
+	must(all_ended(), "gone");
+	printf("gone %d tables\n", tasks);
 	return 0;
 }
 
@@ -404,6 +442,8 @@ int main(int argc, char **argv)
 		return churn(atoi(argv[2]), atol(argv[3]));
 	if (!strcmp(what, "beside") && argc > 3)
 		return beside(atol(argv[2]), atol(argv[3]));
+	if (!strcmp(what, "gone") && argc > 2)
+		return gone(atoi(argv[2]));
 	if (!strcmp(what, "storm"))
 		return storms(atoi(argv[2]));
 	if (!strcmp(what, "fail") && argc > 3)
