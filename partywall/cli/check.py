@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -46,6 +47,13 @@ from partywall.results import store
     help="Parameters for the kernel, such as sysctl.fs.neg-dentry-pc=1.",
 )
 @click.option(
+    "--layers",
+    type=click.Choice(["shared", "own", "both"]),
+    default="shared",
+    show_default=True,
+    help="One image for all containers, or one of each one's own.",
+)
+@click.option(
     "--threshold",
     type=RATE,
     default=THRESHOLD,
@@ -83,6 +91,7 @@ def check(
     cpus: int | None,
     unconfined: bool,
     parameters: str,
+    layers: Literal["shared", "own", "both"],
     threshold: float,
     sharers: int,
     fail_above: float | None,
@@ -117,6 +126,7 @@ def check(
             at=sharers,
             timeout=timeout,
             parameters=parameters,
+            layers=("shared", "own") if layers == "both" else (layers,),
             **({} if jobs is None else {"jobs": jobs}),
         )
         outcome = run.check(wanted, progress)

@@ -8,6 +8,9 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
+Layers = Literal["shared", "own"]
+"""Whether containers' roots have one lower layer, as replicas of an image do, or a copy each."""
+
 Scope = Literal["between", "within"]
 """Where a transfer crosses: between containers, or between CPUs of one."""
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from partywall.core import syscalls
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
-from partywall.core.topology import Topology
+from partywall.core.topology import Layers, Topology
 from partywall.guest import oci
 from partywall.guest.cpio import Archive
 from partywall.kernels import Kernel, module_closure
@@ -122,9 +122,17 @@ def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
     return archive.pack()
 
 
-def job(workload: Workload, topology: Topology, *, confined: bool, milliseconds: int = 0) -> bytes:
-    """The archive that tells the guest which containers to make.
+def job(
+    workload: Workload,
+    topology: Topology,
+    *,
+    confined: bool,
+    layers: Layers = "shared",
+    milliseconds: int = 0,
+) -> bytes:
+    """Return the archive that tells the guest which containers to make.
 
+    ``layers``: whether their roots have one lower layer or a copy each;
     ``milliseconds``: run by the clock for so long, instead of a window.
     """
     archive = Archive()
@@ -168,6 +176,8 @@ def job(workload: Workload, topology: Topology, *, confined: bool, milliseconds:
         archive.file(f"job/{number}/owner", f"{owner}:{owner}\n".encode())
     names = " ".join(map(str, range(topology.containers)))
     archive.file("job/containers", f"{names}\n".encode())
+    if layers == "own":
+        archive.file("job/own-layers", b"")
     if apparmor:
         archive.file("job/apparmor", apparmor_policy())
     return archive.pack()

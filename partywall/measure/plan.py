@@ -12,7 +12,7 @@ from partywall.analyse import names, verdict
 from partywall.analyse.workload import Analysis
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
-from partywall.core.topology import Topology
+from partywall.core.topology import Layers, Topology
 from partywall.guest import Guest, image
 from partywall.guest.qemu import Qemu
 from partywall.kernels import Kernel, require
@@ -60,11 +60,13 @@ class Plan:
     timeout: float = 300.0
     visit_distance: int = guest.VISIT_DISTANCE
     parameters: str = ""
+    layers: Layers = "shared"
 
     @property
     def title(self) -> str:
         """For progress: workload and topology."""
-        return f"{self.workload.title} {self.topology.containers} x {self.topology.cpus}"
+        own = ", own layers" if self.layers == "own" else ""
+        return f"{self.workload.title} {self.topology.containers} x {self.topology.cpus}{own}"
 
     def check(self) -> None:
         """UsageProblem if this can't be measured, before anything is started."""
@@ -109,7 +111,7 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
     gc.disable()
     parts, digest = guest.initramfs(
         image.base(plan.kernel, plan.workload, progress),
-        image.job(plan.workload, plan.topology, confined=plan.confined),
+        image.job(plan.workload, plan.topology, confined=plan.confined, layers=plan.layers),
     )
     watched = hooks.build(plan.kernel.vmlinux, plan.workload)
     settings = guest.Settings(
@@ -144,6 +146,7 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
                 threshold=plan.threshold,
                 at=plan.at,
             ).conclude(plan.confinement, digest)
+            found = found.model_copy(update={"layers": plan.layers})
             return Measured(found, machine.said("version") or "unknown")
 
 

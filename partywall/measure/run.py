@@ -14,7 +14,7 @@ from partywall.analyse.verdict import AT, THRESHOLD
 from partywall.core.apart import Apart
 from partywall.core.errors import EnvironmentProblem, PartywallError
 from partywall.core.progress import Progress
-from partywall.core.topology import Topology
+from partywall.core.topology import Layers, Topology
 from partywall.guest import image, processor, qemu
 from partywall.kernels import Kernel
 from partywall.measure import memory
@@ -37,7 +37,8 @@ class Wanted:
     """What a check is asked for.
 
     ``topology`` None: as each workload suggests; ``at``: containers that the verdict is
-    for; ``parameters``: for the kernel; ``jobs``: the most guests side by side, fewer
+    for; ``parameters``: for the kernel; ``layers``: each workload
+    runs with each of these; ``jobs``: the most guests side by side, fewer
     if memory is short.
     """
 
@@ -49,6 +50,7 @@ class Wanted:
     at: int = AT
     timeout: float = 300.0
     parameters: str = ""
+    layers: Sequence[Layers] = ("shared",)
     jobs: int = field(default_factory=default_jobs)
 
 
@@ -70,9 +72,10 @@ def plans(wanted: Wanted) -> list[Plan]:
     """Everything to measure, each checked before anything boots."""
     machine = qemu.find()
     shapes = [
-        (workload, shape)
+        (workload, shape, layers)
         for workload in wanted.workloads
         for shape in ([wanted.topology] if wanted.topology else topologies(workload))
+        for layers in wanted.layers
     ]
     found = [
         Plan(
@@ -85,8 +88,9 @@ def plans(wanted: Wanted) -> list[Plan]:
             at=wanted.at,
             timeout=wanted.timeout,
             parameters=wanted.parameters,
+            layers=layers,
         )
-        for workload, shape in shapes
+        for workload, shape, layers in shapes
     ]
     for plan in found:
         plan.check()

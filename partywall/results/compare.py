@@ -209,7 +209,7 @@ def _locks(before: WorkloadResult, after: WorkloadResult) -> list[LockChange]:
 
 def _workload(before: WorkloadResult, after: WorkloadResult) -> WorkloadChange:
     return WorkloadChange(
-        title=before.title,
+        title=before.title if before.title == after.title else f"{before.title} to {after.title}",
         operation=before.operation,
         topology=before.topology,
         threshold=before.threshold,
@@ -230,10 +230,17 @@ def _workload(before: WorkloadResult, after: WorkloadResult) -> WorkloadChange:
 Key = tuple[str, int, int, int, str, float]
 
 
-def keyed(results: Iterable[WorkloadResult]) -> dict[Key, WorkloadResult]:
-    """By all that has to be equal for two figures to be comparable."""
+def keyed(results: Iterable[WorkloadResult], *, layers: bool = True) -> dict[Key, WorkloadResult]:
+    """By all that has to be equal for two figures to be comparable. ``layers``: these, too."""
     return {
-        (r.title, r.topology.containers, r.topology.cpus, r.window, r.confinement, r.threshold): r
+        (
+            r.title if layers else r.title.partition(",")[0],
+            r.topology.containers,
+            r.topology.cpus,
+            r.window,
+            r.confinement,
+            r.threshold,
+        ): r
         for r in results
     }
 
@@ -242,10 +249,15 @@ def compare(before: Result, after: Result) -> Comparison:
     """The two results by workload. UsageProblem if they share none.
 
     Workloads are the same if title, topology, window, confinement and
-    threshold are.
+    threshold are, and layers, if any has the same.
     """
     old, new = keyed(before.workloads), keyed(after.workloads)
     both = [key for key in old if key in new]
+    if not both:
+        # What one image for all costs is the difference between two such results.
+        old = keyed(before.workloads, layers=False)
+        new = keyed(after.workloads, layers=False)
+        both = [key for key in old if key in new]
     if not both:
         raise UsageProblem(
             "the two results have no workload in common",

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 from pydantic_core import to_json
 
-from partywall.core.topology import Scope, Topology
+from partywall.core.topology import Layers, Scope, Topology
 from partywall.results import sites, upgrade
 from partywall.results.document import Document, Model, described
 
@@ -297,6 +297,10 @@ class WorkloadResult(Model):
     operation: str = Field(description="What one operation is, in words.")
     topology: Topology
     confinement: str = Field(description="'docker', 'docker, less …' or 'unconfined'.")
+    layers: Layers = Field(
+        default="shared",
+        description="Whether all containers have one image, or each a copy: other files.",
+    )
     initramfs_sha256: str = Field(description="Hash of all that the guest holds.")
     warmup: int = Field(description="Operations per process before the window.")
     window: int = Field(description="Operations per process in the window.")
@@ -384,8 +388,9 @@ class WorkloadResult(Model):
 
     @property
     def title(self) -> str:
-        """Name for people: the workload, with its variant unless it is the only one."""
-        return self.workload if self.variant == "default" else f"{self.workload}/{self.variant}"
+        """Name for people: workload, variant unless it is the only one, layers if not shared."""
+        name = self.workload if self.variant == "default" else f"{self.workload}/{self.variant}"
+        return name if self.layers == "shared" else f"{name}, own layers"
 
 
 class Result(Document):
