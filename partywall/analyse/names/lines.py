@@ -13,11 +13,14 @@ from partywall.analyse.names.code import CodeNamer
 from partywall.analyse.names.contexts import ContextNamer
 from partywall.analyse.names.fields import FieldPath, field_at, size_of
 from partywall.analyse.names.objects import ObjectNamer, Thing
-from partywall.analyse.names.types import Evidence, TypeGuesser, by_cache, kmalloc_size
+from partywall.analyse.names.types import Evidence, Guess, TypeGuesser, by_cache, kmalloc_size
 from partywall.analyse.sharing import Use
 from partywall.core.elf import Symbols
 from partywall.record.recording import LINE_SIZE
 from partywall.results.result import FieldUse, LineObject, Site
+
+_AROUND = 4096
+"""Bytes of memory whose uses are looked at together; a page, which is freed as a whole."""
 
 
 @dataclass
@@ -82,15 +85,16 @@ class LineNamer:
         self._objects = known.objects
         self._uses = uses
         self._typed: dict[tuple[int, str], Thing] = {}
+        self._around: dict[tuple[int, str], list[Guess]] = {}
         self._fields: dict[tuple[int, int, int], tuple[Type, FieldPath]] = {}
 
     def _thing(self, address: int) -> Thing:
-        return self._told(self._objects.at(address))
+        return self._told(self._objects.at(address), address)
 
-    def _told(self, thing: Thing) -> Thing:
-        """``thing`` with its type, if that can be told."""
-        if thing.kind != "slab" or thing.cache is None:
-            return thing
+    def _told(self, thing: Thing, address: int) -> Thing:
+        """``thing`` with its type, if that can be told; or what there is at ``address`` in it."""
+        if thing.cache is None:
+            return thing if thing.type is not None else self._by_use(thing, address)
         key = (thing.address, thing.state)
         if key not in self._typed:
             self._typed[key] = self._with_type(thing)
@@ -109,7 +113,43 @@ class LineNamer:
         guess = self._guesser.guess(thing.size, evidence, kmalloc=kmalloc)
         if guess is None:
             return replace(thing, detail="type unknown: the code does not give it away")
-        return self._objects.typed(thing, guess.type, guess.shift, array=guess.array)
+        told = self._objects.typed(thing, guess.type, guess.shift, array=guess.array)
+        return replace(told, detail=guess.why)
+
+    def _by_use(self, thing: Thing, address: int) -> Thing:
+        """What code takes it for that uses memory of which nothing else tells what it is.
+
+        So objects that are freed, and their page with them, keep their names.
+        """
+        if thing.kind not in ("memory", "vmalloc", "percpu", "slab", "global", "module"):
+            return thing
+        whole = thing.kind in ("global", "module")
+        # Some way around it: an object's other lines tell its type as well.
+        start = thing.address if whole else address & -_AROUND
+        size = thing.size if whole else _AROUND
+        key = (start, thing.name)
+        if key not in self._around:
+            evidence = [
+                Evidence(use.address - start, use.size, use.code, use.caller)
+                for use in self._uses(start, start + size)
+            ]
+            self._around[key] = self._guesser.around(evidence, size)
+        for guess in self._around[key]:
+            first = start + guess.shift
+            if whole:
+                if guess.shift or size_of(guess.type) != size:
+                    continue
+                return replace(thing, type=guess.type, detail=guess.why)
+            if first <= address < first + size_of(guess.type):
+                return replace(
+                    thing,
+                    name=f"{thing.name}: {guess.type.type_name()}",
+                    address=first,
+                    size=size_of(guess.type),
+                    type=guess.type,
+                    detail=guess.why if thing.detail is None else f"{thing.detail}; {guess.why}",
+                )
+        return thing
 
     def _field(self, type_: Type, offset: int, size: int) -> FieldPath:
         """As `field_at`, which is asked again for each place in the code."""
@@ -141,7 +181,7 @@ class LineNamer:
 
     def object_of(self, address: int) -> LineObject:
         """The object at an address alone: no fields, and not whether it is freed."""
-        thing = self._told(self._objects.roughly(address))
+        thing = self._told(self._objects.roughly(address), address)
         return thing.line_object(address & -LINE_SIZE)
 
     def at(self, address: int) -> tuple[str, str]:
@@ -177,7 +217,8 @@ class LineNamer:
             fields[place.offset, path(place), place.size].add(use)
             sites[use.code, use.caller, use.context, path(place)].add(use)
         total = sum(count.total for count in fields.values()) or 1
-        named = Named(main.line_object(line))
+        what = main.line_object(line).model_copy(update={"others": len(weight) - 1})
+        named = Named(what)
         for (offset, text, size), count in sorted(fields.items()):
             named.fields.append(
                 FieldUse(

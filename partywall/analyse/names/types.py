@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What type a slab object has, judged by the code that touches it.
 
-Caches are often named after their one type. The kmalloc caches are not: there,
-every access votes for the structures that variables in its scope point to, if
-the pointer that the instruction used and the field it touched fit.
+Caches are often named after their one type. The kmalloc caches are not: there, the
+variable decides whose value the instruction had in the register that it used, or
+its caller in the one that it passed on. Where debug information does not know of
+one, every access votes for the structures that variables in its scope point to, if
+the displacement and the field it touched fit.
 """
 
 from __future__ import annotations
@@ -11,13 +13,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from drgn import Program, Type, TypeKind
 
 from partywall.analyse.names.code import CodeNamer
 from partywall.analyse.names.fields import fits, size_of
+from partywall.analyse.names.registers import Registers
 from partywall.analyse.names.unreadable import UNREADABLE
 
 # Caches whose name is not that of their type, as the kernel's sources have it.
@@ -39,6 +42,13 @@ _CACHES = {
     "net_namespace": "net",
     "ovl_inode": "ovl_inode",
     "proc_inode_cache": "proc_inode",
+    "RAW": "raw_sock",
+    "RAWv6": "raw6_sock",
+    "TCP": "tcp_sock",
+    "TCPv6": "tcp6_sock",
+    "UDP": "udp_sock",
+    "UDPv6": "udp6_sock",
+    "UNIX": "unix_sock",
     "radix_tree_node": "xa_node",
     "shmem_inode_cache": "shmem_inode_info",
     "sighand_cache": "sighand_struct",
@@ -81,11 +91,24 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Guess:
-    """``type`` starts ``shift`` bytes into the object; ``array``: and repeats from there."""
+    """``type`` starts ``shift`` bytes into the object; ``array``: and repeats from there.
+
+    ``agreed`` of ``places`` in the code say so: their registers, or if those of none
+    are known (not ``sure``), the variables in their scope.
+    """
 
     type: Type
     shift: int
     array: bool = False
+    sure: bool = False
+    agreed: int = 0
+    places: int = 0
+
+    @property
+    def why(self) -> str:
+        """For people: what the type was told by."""
+        by = "the pointer used" if self.sure else "variables in scope"
+        return f"type told by {by}, in {self.agreed} of {self.places} places in the code"
 
 
 def kmalloc_size(cache: str) -> int | None:
@@ -128,8 +151,10 @@ class TypeGuesser:
 
     def __init__(self, prog: Program, code: CodeNamer) -> None:
         self._prog, self._code = prog, code
+        self._registers = Registers(prog)
         self._types: dict[str, Type] = {}
         self._votes = lru_cache(maxsize=None)(self._count_votes)
+        self.pointed = lru_cache(maxsize=None)(self._pointed)
 
     def guess(
         self, object_size: int, evidence: Iterable[Evidence], *, kmalloc: bool
@@ -138,26 +163,107 @@ class TypeGuesser:
 
         ``kmalloc``: the object is from a cache of all sorts, not of one type.
         """
-        votes: Counter[tuple[str, int]] = Counter()
         evidence = set(evidence)
+        scopes: Counter[tuple[str, int]] = Counter()
+        pointers: Counter[tuple[str, int]] = Counter()
+        agreed: tuple[Counter[tuple[str, int]], Counter[tuple[str, int]]] = Counter(), Counter()
         for seen in evidence:
-            for choice, weight in self._votes(object_size, seen).items():
-                if not (kmalloc and choice[0] in _OWN_CACHE):
-                    votes[choice] += weight
+            for sure, found in (
+                (False, self._votes(object_size, seen)),
+                (True, self.pointed(object_size, seen)),
+            ):
+                for choice, weight in found.items():
+                    if not (kmalloc and choice[0] in _OWN_CACHE):
+                        (pointers if sure else scopes)[choice] += weight
+                        agreed[sure][choice] += 1
+        parts = {choice for choice in pointers if choice[0] in _PARTS}
+        # Parts of others are the whole if they fill it, and nothing else was seen.
+        for sure, chosen in (
+            (True, pointers.keys() - parts),
+            (False, scopes.keys()),
+            (True, parts),
+        ):
+            best = self._best(
+                {choice: pointers[choice] + scopes[choice] for choice in chosen},
+                object_size,
+                evidence,
+            )
+            if best is not None:
+                choice, guess = best
+                return replace(guess, sure=sure, agreed=agreed[sure][choice], places=len(evidence))
+        return None
+
+    def _best(
+        self, votes: dict[tuple[str, int], int], object_size: int, evidence: set[Evidence]
+    ) -> tuple[tuple[str, int], Guess] | None:
+        """What has most votes, and the type it means; None if there are too few or it can't be."""
         if not votes:
             return None
         # Of equals the largest: an inner structure is seen wherever its outer one is.
-        (tag, shift), weight = max(
+        choice, weight = max(
             votes.items(), key=lambda vote: (vote[1], size_of(self._types[vote[0][0]]), vote[0])
         )
+        tag, shift = choice
         if weight < 2:
             return None
         for outer in _INSIDE.get(tag, ()):
             guess = _outer(self._prog, outer, tag, shift)
             if guess is not None:
-                return guess
+                return choice, guess
         starts = {start for voted, start in votes if voted == tag}
-        return _consistent(self._types[tag], shift, starts, object_size, evidence)
+        guess = _consistent(self._types[tag], shift, starts, object_size, evidence)
+        return None if guess is None else (choice, guess)
+
+    def _pointed(self, object_size: int, seen: Evidence) -> dict[tuple[str, int], int]:
+        """Structures at which a pointer in a register says this access was, with weights."""
+        found: dict[tuple[str, int], int] = {}
+        for type_, start in self._starts(seen):
+            if type_.tag is None or not 0 <= start <= object_size - size_of(type_):
+                continue
+            whole = start == 0 and _plausible(type_, object_size)
+            if type_.tag in _PARTS and not whole:
+                continue
+            self._types[type_.tag] = type_
+            found[type_.tag, start] = 8 if whole else 4
+        return found
+
+    def _starts(self, seen: Evidence) -> list[tuple[Type, int]]:
+        """Structures that were used, and where they start, by pointers in registers."""
+        here = self._registers.based(seen.code)
+        places = [(type_, seen.offset - inside) for type_, inside in here]
+        if seen.caller:
+            # What is handed on starts where the function's own pointer points to.
+            handed = {start for _, start in places}
+            displacement = self._code.displacement(seen.code)
+            if not handed and displacement is not None:
+                handed = {seen.offset - displacement}
+            for type_, inside in self._registers.argument(seen.caller):
+                places += [(type_, start - inside) for start in handed]
+        return places
+
+    def around(self, evidence: Iterable[Evidence], size: int) -> list[Guess]:
+        """Objects in ``size`` bytes of which no structure of the kernel tells what they are.
+
+        ``evidence``: with offsets from where these bytes start. By pointers alone: votes
+        want to know where an object ends. Those most places agree on come first.
+        """
+        agreed: Counter[tuple[str, int]] = Counter()
+        evidence = set(evidence)
+        for seen in evidence:
+            for type_, start in self._starts(seen):
+                if type_.tag is None or not -size_of(type_) < start < size:
+                    continue
+                if type_.tag in _PARTS and (start, size_of(type_)) != (0, size):
+                    continue
+                self._types[type_.tag] = type_
+                agreed[type_.tag, start] += 1
+        order = sorted(
+            agreed.items(), key=lambda one: (one[1], size_of(self._types[one[0][0]]), one[0])
+        )
+        return [
+            Guess(self._types[tag], start, sure=True, agreed=count, places=len(evidence))
+            for (tag, start), count in reversed(order)
+        ]
 
     def _count_votes(self, object_size: int, seen: Evidence) -> dict[tuple[str, int], int]:
         prog, code = self._prog, self._code

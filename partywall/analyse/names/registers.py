@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which variable is in which register at an instruction, as DWARF's location lists say.
+
+drgn evaluates a location for registers of given contents. So each register gets a
+number that nothing else has: a variable whose value is that number, or close to
+it, is in that register.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from capstone import CS_ARCH_X86, CS_GRP_CALL, CS_GRP_JUMP, CS_MODE_64, Cs
+from capstone.x86 import (
+    X86_INS_LEA,
+    X86_INS_MOV,
+    X86_OP_MEM,
+    X86_OP_REG,
+    X86_REG_GS,
+    X86_REG_INVALID,
+)
+from drgn import FaultError, Object, Program, Type, TypeKind
+
+from partywall.analyse.names.fields import strip
+from partywall.analyse.names.unreadable import UNREADABLE
+
+# Members of struct pt_regs by what capstone calls them.
+_MEMBERS = {
+    **{name: name[1:] for name in ("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp")},
+    **{f"r{number}": f"r{number}" for number in range(8, 16)},
+}
+_NO_SEGMENT = (X86_REG_INVALID, X86_REG_GS)
+_MARK = 0x4D00_0000_0000_0000
+_STEP = 1 << 40
+_NEAR = 1 << 20
+"""How far a variable may lie from a register and still be told by it."""
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A pointer to a structure whose value is that of a register less ``less``."""
+
+    type: Type
+    less: int
+
+
+class Registers:
+    """Pointers in registers, by instruction."""
+
+    def __init__(self, prog: Program) -> None:
+        self._prog = prog
+        self._decoder = Cs(CS_ARCH_X86, CS_MODE_64)
+        self._decoder.detail = True
+        self._given: Any = {"sp": _MARK, "cs": 0x10, "ss": 0x18, "flags": 2}
+        self._given |= {
+            member: _MARK + number * _STEP for number, member in enumerate(_MEMBERS.values(), 1)
+        }
+        self.pointers = lru_cache(maxsize=None)(self._pointers)
+        self.argument = lru_cache(maxsize=None)(self._argument)
+
+    def _pointers(self, address: int) -> dict[str, tuple[Pointer, ...]]:
+        """Register (capstone's name) -> pointers to structures in it; innermost scope first."""
+        found: dict[str, list[Pointer]] = {}
+        try:
+            registers = Object(self._prog, "struct pt_regs", value=self._given | {"ip": address})
+            frames = list(self._prog.stack_trace(registers))
+        except UNREADABLE:
+            return {}
+        for frame in frames:
+            # Callers are made up from a stack that is not there; inlined ones are not.
+            try:
+                if frame.pc != address:
+                    break
+                names = frame.locals()
+            except UNREADABLE:
+                break
+            for name in names:
+                pointer = self._pointer(frame, name)
+                if pointer is not None:
+                    register, what = pointer
+                    found.setdefault(register, []).append(what)
+            if not frame.is_inline:
+                break
+        return {register: tuple(dict.fromkeys(all_)) for register, all_ in found.items()}
+
+    def _pointer(self, frame: Any, name: str) -> tuple[str, Pointer] | None:
+        """The register that a variable is in, if it is a pointer to a structure."""
+        try:
+            variable = frame[name]
+            type_ = strip(variable.type_)
+            if type_.kind != TypeKind.POINTER:
+                return None
+            target = strip(type_.type)
+            if target.kind != TypeKind.STRUCT or not target.tag or not target.is_complete():
+                return None
+            value = variable.value_()
+        except (*UNREADABLE, FaultError):
+            return None
+        number, less = divmod(value - _MARK + _NEAR, _STEP)
+        less -= _NEAR
+        names = list(_MEMBERS)
+        if not 1 <= number <= len(names) or abs(less) >= _NEAR:
+            return None
+        return names[number - 1], Pointer(target, -less)
+
+    def based(self, address: int) -> list[tuple[Type, int]]:
+        """Structures that the instruction's base register points to, and what offset in
+        them it accesses. Empty if its address has an index."""
+        for insn in self._instructions(address, address + 1):
+            for operand in insn.operands:
+                memory = operand.mem if operand.type == X86_OP_MEM else None
+                if memory is None or memory.base == X86_REG_INVALID:
+                    continue
+                # What lies in memory of each CPU is used through GS, and the pointer to it
+                # is the same for all: only the address is another.
+                if memory.index != X86_REG_INVALID or memory.segment not in _NO_SEGMENT:
+                    return []
+                there = self.pointers(address).get(insn.reg_name(memory.base), ())
+                return [(one.type, memory.disp + one.less) for one in there]
+        return []
+
+    def _argument(self, call: int) -> tuple[tuple[Type, int], ...]:
+        """Structures into which a call's first argument points, and at what offset."""
+        try:
+            start = self._prog.symbol(call).address
+        except UNREADABLE:
+            return ()
+        name, offset = "rdi", 0
+        found: list[tuple[Type, int]] = []
+        before = [insn for insn in self._instructions(start, call) if insn.address < call]
+        for insn in reversed(before):
+            there = self.pointers(insn.address + insn.size).get(name, ())
+            found += [(one.type, offset + one.less) for one in there]
+            if insn.group(CS_GRP_CALL) or insn.group(CS_GRP_JUMP):
+                break
+            _, written = insn.regs_access()
+            if name not in {_WHOLE.get(insn.reg_name(register)) for register in written}:
+                continue
+            # What is in the register comes from another one, or is not followed.
+            source = insn.operands[-1]
+            if insn.id == X86_INS_MOV and source.type == X86_OP_REG:
+                name = insn.reg_name(source.reg)
+            elif insn.id == X86_INS_LEA and source.mem.index == X86_REG_INVALID:
+                name, offset = insn.reg_name(source.mem.base), offset + source.mem.disp
+            else:
+                break
+            there = self.pointers(insn.address).get(name, ())
+            found += [(one.type, offset + one.less) for one in there]
+        return tuple(dict.fromkeys(found))
+
+    def _instructions(self, start: int, end: int) -> list[Any]:
+        try:
+            code = self._prog.read(start, end - start + 15)
+        except FaultError:
+            return []
+        return [one for one in self._decoder.disasm(code, start) if one.address < end]
+
+
+def _parts() -> dict[str, str]:
+    """Name of a part of a register -> that of the register."""
+    found: dict[str, str] = {}
+    for name in _MEMBERS:
+        low = name[1:]
+        if low.isdigit():
+            parts = [f"{name}{end}" for end in "dwb"]
+        elif low.endswith("x"):
+            parts = [f"e{low}", low, f"{low[0]}l", f"{low[0]}h"]
+        else:
+            parts = [f"e{low}", low, f"{low}l"]
+        found |= dict.fromkeys([name, *parts], name)
+    return found
+
+
+_WHOLE = _parts()

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The pointer that an instruction used decides the type of what it touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import drgn
+import programs
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from partywall.analyse.names.code import CodeNamer
+from partywall.analyse.names.registers import Registers
+from partywall.analyse.names.types import Evidence, Guess, TypeGuesser
+
+# Where code and structures of the kernel look like this. `owner` and `decoy` are both in
+# scope, and each has a field of that size at every offset that is used.
+SOURCE = """
+struct pt_regs {
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax;
+	unsigned long ip, cs, flags, sp, ss;
+} pt_regs;
+struct list_head { struct list_head *next, *prev; };
+struct owner { long first; int lock; int count; struct list_head list; long more[4]; };
+struct stranger { long first; int lock; int count; long more[6]; };
+struct large { long pad[20]; struct owner inner; };
+struct percpu { long a, b, c; };
+
+#define NOINLINE __attribute__((noinline))
+
+NOINLINE void other(void) { __asm__ volatile("" ::: "memory"); }
+
+NOINLINE void take(int *lock)
+{
+	__asm__ volatile("take_it: lock incl %0" : "+m"(*lock));
+}
+
+NOINLINE int use(struct stranger *decoy, struct owner *owner)
+{
+	__asm__ volatile("" :: "r"(decoy));
+	__asm__ volatile("use_it: incl %0" : "+m"(owner->count));
+	return decoy->count;
+}
+
+NOINLINE void hand_on(struct stranger *decoy, struct owner *owner)
+{
+	take(&owner->lock);
+	__asm__ volatile("after:");
+	other();
+	__asm__ volatile("" :: "r"(decoy), "r"(owner));
+}
+
+NOINLINE void add(struct list_head *list)
+{
+	__asm__ volatile("add_it: incq %0" : "+m"(list->prev));
+}
+
+NOINLINE void inside(struct large *large)
+{
+	struct owner *owner = &large->inner;
+
+	__asm__ volatile("inside_it: incl %0" : "+m"(owner->count));
+	other();
+	__asm__ volatile("" :: "r"(owner));
+}
+
+NOINLINE void of_a_cpu(struct percpu *counter)
+{
+	__asm__ volatile("percpu_it: incq %%gs:%0" : "+m"(counter->b));
+}
+
+void _start(void)
+{
+	use(0, 0);
+	hand_on(0, 0);
+	add(0);
+	inside(0);
+	of_a_cpu(0);
+}
+"""
+LABELS = ("take_it", "use_it", "after", "add_it", "inside_it", "percpu_it")
+
+
+@dataclass(frozen=True)
+class Code:
+    """A program that was compiled with optimization, and where its labels are."""
+
+    prog: drgn.Program
+    at: dict[str, int]
+
+    def call_before(self, label: str) -> int:
+        """The address of the call that returns to a label: five bytes long."""
+        return self.at[label] - 5
+
+
+@pytest.fixture(scope="module")
+def code(tmp_path_factory: pytest.TempPathFactory) -> Code:
+    directory = tmp_path_factory.mktemp("registers")
+    flags = (*programs.BARE[:-1], "-g", "-O2", "-fno-optimize-sibling-calls")
+    path = programs.compiled(directory, "program", SOURCE, *flags)
+    prog = drgn.Program(drgn.host_platform)
+    with path.open("rb") as file:
+        elf = ELFFile(file)
+        for segment in elf.iter_segments("PT_LOAD"):
+            data = segment.data() + bytes(64)
+
+            def read(
+                address: int, count: int, offset: int, physical: bool, data: bytes = data
+            ) -> bytes:
+                return data[offset : offset + count]
+
+            prog.add_memory_segment(segment["p_vaddr"], len(data), read)
+        table = elf.get_section_by_name(".symtab")
+        at = {name: table.get_symbol_by_name(name)[0]["st_value"] for name in LABELS}
+    module = prog.extra_module("program", create=True)
+    module.address_range = (0x400000, 0x500000)
+    module.try_file(path, force=True)
+    return Code(prog, at)
+
+
+def told(found: Iterable[tuple[drgn.Type, int]]) -> set[tuple[str | None, int]]:
+    return {(type_.tag, inside) for type_, inside in found}
+
+
+def guess(code: Code, size: int, *evidence: Evidence) -> Guess | None:
+    return TypeGuesser(code.prog, CodeNamer(code.prog)).guess(size, evidence, kmalloc=True)
+
+
+def test_the_base_register_tells_the_variable(code: Code) -> None:
+    assert told(Registers(code.prog).based(code.at["use_it"])) == {("owner", 12)}
+
+
+def test_a_pointer_into_another_object_is_told_by_both(code: Code) -> None:
+    # `owner` has no register of its own: it is `large` and a number.
+    found = told(Registers(code.prog).based(code.at["inside_it"]))
+    assert found == {("large", 172), ("owner", 12)}
+
+
+def test_what_is_handed_on_is_told_by_the_caller(code: Code) -> None:
+    found = told(Registers(code.prog).argument(code.call_before("after")))
+    assert ("owner", 8) in found
+    assert not any(tag == "stranger" for tag, _ in found)
+
+
+def test_the_segment_of_a_cpu_does_not_hide_the_pointer(code: Code) -> None:
+    assert told(Registers(code.prog).based(code.at["percpu_it"])) == {("percpu", 8)}
+
+
+def test_a_register_that_holds_no_structure_tells_nothing(code: Code) -> None:
+    assert told(Registers(code.prog).based(code.at["take_it"])) == set()
+
+
+def test_what_is_no_code_tells_nothing(code: Code) -> None:
+    registers = Registers(code.prog)
+    assert registers.based(0x1234) == []
+    assert registers.argument(0x1234) == ()
+
+
+def test_one_pointer_outvotes_all_variables_in_scope(code: Code) -> None:
+    # The displacement fits both; by votes the one that comes last in the alphabet, or is
+    # larger, had it.
+    found = guess(code, 64, Evidence(12, 4, code.at["use_it"], 0))
+    assert found is not None
+    assert (found.type.tag, found.shift, found.sure) == ("owner", 0, True)
+    assert (found.agreed, found.places) == (1, 1)
+    assert found.why == "type told by the pointer used, in 1 of 1 places in the code"
+
+
+def test_a_lock_is_of_the_object_that_its_caller_had(code: Code) -> None:
+    lock = Evidence(8, 4, code.at["take_it"], code.call_before("after"))
+    found = guess(code, 64, lock)
+    assert found is not None
+    assert (found.type.tag, found.shift, found.sure) == ("owner", 0, True)
+
+
+def test_a_part_of_others_is_not_the_object(code: Code) -> None:
+    assert guess(code, 64, Evidence(8, 8, code.at["add_it"], 0)) is None
+
+
+def test_a_part_that_fills_the_object_is_the_object(code: Code) -> None:
+    found = guess(code, 16, Evidence(8, 8, code.at["add_it"], 0))
+    assert found is not None
+    assert (found.type.tag, found.sure) == ("list_head", True)
+
+
+def test_memory_of_which_nothing_is_known_is_what_it_is_used_as(code: Code) -> None:
+    guesser = TypeGuesser(code.prog, CodeNamer(code.prog))
+    seen = [
+        Evidence(1000 + 12, 4, code.at["use_it"], 0),
+        Evidence(1000 + 8, 4, code.at["take_it"], code.call_before("after")),
+        Evidence(2000, 8, code.at["add_it"], 0),
+    ]
+    found = guesser.around(seen, 4096)
+    assert [(one.type.tag, one.shift, one.agreed) for one in found] == [("owner", 1000, 2)]
+
+
+def test_what_starts_before_the_memory_looked_at_is_told_as_well(code: Code) -> None:
+    guesser = TypeGuesser(code.prog, CodeNamer(code.prog))
+    found = guesser.around([Evidence(4, 4, code.at["use_it"], 0)], 4096)
+    assert [(one.type.tag, one.shift) for one in found] == [("owner", -8)]
+    assert guesser.around([Evidence(-400, 4, code.at["use_it"], 0)], 4096) == []
