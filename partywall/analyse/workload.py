@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from partywall.analyse import names, transfers, verdict
 from partywall.analyse.judgement import Judgement
+from partywall.analyse.shares import shares
 from partywall.analyse.sharing import Patterns, Uses, groups_of, part_of, split_saves
 from partywall.core import elf
 from partywall.core.topology import Scope, Topology
@@ -106,8 +107,7 @@ class Analysis:
         workload, lines, operations = self._workload, self._lines, self._operations
         total = np.maximum(lines.between, lines.between_at) + lines.within
         objects = self._objects(total)
-        named = sum(float(total[row]) for row, what in objects.items() if what.kind != "unnamed")
-        sum_total = float(total.sum())
+        known = shares(total, objects)
         judged = self._judged(self._scope, objects)
         inner = judged if self._scope == "within" else None
         inside: list[result.Line] = []
@@ -143,7 +143,9 @@ class Analysis:
                 rest=float(judged.moved_at[~handed & ~judged.walls].sum()),
             ),
             at=self._at,
-            named=named / sum_total if sum_total else 1.0,
+            named=known.named,
+            typed=known.typed,
+            freed=known.freed,
             walls=[line for _, lines_ in walls for line in lines_],
             objects=[wall for wall, _ in walls],
             scope=self._scope,

@@ -29,6 +29,7 @@ from partywall.report.words import (
     by_object,
     count,
     function,
+    known,
     percent,
     plain,
     rate,
@@ -295,7 +296,7 @@ def _findings(workload: WorkloadResult) -> Text:
             f": {rate(workload.judged)} transfers/op {scope}, on lines with more than {limit} each"
         )
     if moved > 0:
-        words += f"; {rate(moved)} on all lines, {percent(workload.named)} of transfers have a name"
+        words += f"; {rate(moved)} on all lines. {known(workload)}"
     return Text.assemble(_verdict(workload), words)
 
 
@@ -344,7 +345,7 @@ def _object(
 ) -> Iterator[RenderableType]:
     what = walled.object
     heading = Text(f"{rate(walled.transfers)} transfers/op on ", style="bold", overflow="fold")
-    heading.append_text(text(what.name, "bold red"))
+    heading.append_text(text(what.title, "bold red"))
     yield heading
     facts: list[str] = [what.kind]
     if what.type is not None and what.type not in what.name:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from partywall.core.topology import Scope, Topology
-from partywall.results.result import Line, LineObject, Site
+from partywall.results.result import Line, LineObject, Site, WorkloadResult
 
 SCOPES: dict[Scope, str] = {
     "between": "between containers",
@@ -153,3 +153,12 @@ def by_object(lines: Iterable[Line]) -> list[Walled]:
         for group in found.values()
     ]
     return sorted(walled, key=lambda x: (-x.transfers, x.object.name, x.object.address))
+
+
+def known(workload: WorkloadResult) -> str:
+    """Return how much of all that moves has a name, a type, and is freed by now."""
+    said = f"{percent(workload.named)} of transfers have a name"
+    if workload.typed is None or workload.freed is None:
+        return said
+    said += f", {percent(workload.typed)} a type"
+    return f"{said}, {percent(workload.freed)} are of freed memory" if workload.freed else said

@@ -101,7 +101,18 @@ class LineObject(Model):
     size: int = Field(description="Bytes of the object.")
     line: int = Field(description="Offset of the cache line within the object; may be < 0.")
     state: Literal["live", "freed", "static"] = "live"
-    detail: str | None = Field(default=None, description="What backs it, who owns it.")
+    detail: str | None = Field(default=None, description="What backs it; how its type was told.")
+    others: int = Field(default=0, description="Objects used in the same line and written less.")
+
+    @property
+    def title(self) -> str:
+        """Name for people, who might take it for all that is in the line."""
+        return f"{self.name} and {self.others} more" if self.others else self.name
+
+    @property
+    def typed(self) -> bool:
+        """Whether it is known what its bytes mean."""
+        return self.type is not None or self.kind in ("stack", "pagetable", "code")
 
 
 class FieldUse(Model):
@@ -297,10 +308,7 @@ class WorkloadResult(Model):
     operation: str = Field(description="What one operation is, in words.")
     topology: Topology
     confinement: str = Field(description="'docker', 'docker, less …' or 'unconfined'.")
-    layers: Layers = Field(
-        default="shared",
-        description="Whether all containers have one image, or each a copy: other files.",
-    )
+    layers: Layers = Field(default="shared", description="One image for all, or a copy for each.")
     initramfs_sha256: str = Field(description="Hash of all that the guest holds.")
     warmup: int = Field(description="Operations per process before the window.")
     window: int = Field(description="Operations per process in the window.")
@@ -312,6 +320,8 @@ class WorkloadResult(Model):
     between: float = Field(description="All transfers per op between containers.")
     within: float = Field(description="All transfers per op inside containers.")
     named: float = Field(description="Share of all transfers that carry a name, 0..1.")
+    typed: float | None = Field(default=None, description="On objects of known type, or with none.")
+    freed: float | None = Field(default=None, description="On memory freed by the window's end.")
     at: int | None = Field(
         default=None,
         description="Containers that the verdict is for; null: those that ran, or the CPUs of one.",
