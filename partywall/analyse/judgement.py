@@ -17,6 +17,9 @@ from partywall.results.result import LineObject
 Array = npt.NDArray[Any]
 Key = tuple[str, ...]
 
+# Of the returns that are expected to lines often visited, the share that is to those of a table.
+_SELDOM = 0.25
+
 
 def key_of(what: LineObject) -> Key | None:
     """Return what lines have in common that are judged together; None if by itself.
@@ -62,9 +65,13 @@ class Judgement:
         self.sharers = topology.containers if between else topology.cpus
         groups = parties.container if between else parties.cpu % topology.cpus
         groups = np.where(parties.container >= 0, groups, -1)
-        turns = verdict.by_sharer(lines.turns, groups, self.sharers)
-        back = verdict.comes_back(lines.turns, lines.returns, window)
-        self._turns, self._back = turns, verdict.by_sharer(back, groups, self.sharers) > 0
+        expected = verdict.expected_returns(lines.turns, lines.returns)
+        back = verdict.comes_back(lines.turns, lines.returns, expected, window)
+        self._turns, self._returns, self._expected, came = (
+            verdict.by_sharer(counts, groups, self.sharers)
+            for counts in (lines.turns, lines.returns, expected, back)
+        )
+        self._back = came > 0
         self._window, self._threshold, self._operations = window, threshold, lines.operations
         self._raw = lines.between if between else lines.within
         self._raw_at = lines.between_at if between else lines.within
@@ -82,20 +89,27 @@ class Judgement:
     def _judge(self, objects: Mapping[int, LineObject]) -> None:
         self.sharing = verdict.sharing(self._back)
         self.objects = self._numbered(objects)
-        # A variable is not handed over, however seldom a line of it is visited: who comes
-        # back to it shares what of it nobody comes back to alone.
         static = np.zeros(len(self.objects), bool)
         static[[row for row, what in objects.items() if what.state == "static"]] = True
-        together = np.zeros((len(self.objects), self.sharers), np.int64)
-        np.add.at(together, self.objects, self._turns)
-        own = (together >= verdict.least_turns(self._window))[self.objects]
-        whole = verdict.sharing(own)
+        # No variable comes round again as another: turns are enough.
+        often = self._turns >= verdict.least_turns(self._window)
+        back = np.where(static[:, None], often, self._back)
+        # Who comes back to any line of a table shares all the others. Where no line is
+        # visited often, others seldom do so in between as well; but of what is handed
+        # over for good none is ever come back to.
+        turns, returns, expected, came = (
+            self._together(counts) for counts in (self._turns, self._returns, self._expected, back)
+        )
+        some = np.maximum(expected * _SELDOM, 1.0)
+        seldom = verdict.comes_back(turns, returns, some, self._window)
+        whole = verdict.sharing((came > 0) | seldom)[self.objects]
         touched = self._turns > 0
         most = verdict.sharing(touched) == verdict.ALL
         theirs = np.where(most & (whole != verdict.HANDED_OVER), verdict.ALL, whole)
+        self.sharing = verdict.sharing(back)
         few = ~static | (~most & (self.sharing == verdict.SOME))
         self.sharing = np.where(few, self.sharing, theirs)
-        self.back = np.where(few[:, None], self._back, touched)
+        self.back = np.where(few[:, None], back, touched)
         handed = self.sharing == verdict.HANDED_OVER
         self.moved = np.where(handed, np.minimum(self._raw, self._seen), self._raw)
         self.moved_at = np.where(self.sharing == verdict.ALL, self._raw_at, self.moved)
@@ -108,6 +122,12 @@ class Judgement:
             sharers=self.sharers,
             threshold=self._threshold,
         )
+
+    def _together(self, counts: Array) -> Array:
+        """The sums over lines of one object; shape (objects, sharers)."""
+        found = np.zeros((len(self.objects), self.sharers))
+        np.add.at(found, self.objects, counts)
+        return found
 
     def _numbered(self, objects: Mapping[int, LineObject]) -> Array:
         """A number for each line's object; a line that nothing is known of is one by itself."""

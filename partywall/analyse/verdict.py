@@ -47,21 +47,35 @@ def limit(threshold: float, window: int) -> float:
     return max(threshold, least_turns(window) / window)
 
 
-def comes_back(turns: Array, returns: Array, window: int) -> Array:
-    """Return which parties come back to which lines; bool, shape (lines, parties).
+def expected_returns(turns: Array, returns: Array) -> Array:
+    """Return how often each party comes back to each line, as chance has it.
 
     ``turns``: stretches of its own work in which a party visited a line; ``returns``:
     how often it did so after another party had, in the order in which the emulator
     ran them; shape (lines, parties) each.
 
-    The emulator runs a party in few, long slices; of how many, the line that it came
-    back to most often tells. Visits to what is shared lie in as many of them as chance
-    has it, and others visit between. What was handed over and came round again later,
-    as the slab's objects do, is visited in one slice over and over and not in the next:
-    a party that came back half as often as chance has it, at least, comes back.
+    The emulator runs a party in some slices. Visits to what is shared lie in as many of
+    them as chance has it, and others visit between. How many slices there are, the lines
+    tell that the party visits most often, of those that half of all visit: the median
+    of them, as who waits for a lock gives way to others, and its line is come back
+    to more often than any other.
     """
-    slices = returns.max(axis=0, initial=0) + 1.0
-    expected = slices * (1 - (1 - 1 / slices) ** turns) - 1
+    most = (turns > 0).sum(axis=1) >= max(2, turns.shape[1] / 2)
+    often = most[:, None] & (turns > 0) & (turns >= turns.max(axis=0, initial=0) / 2)
+    slices = np.ones(turns.shape[1])
+    for party in range(len(slices)):
+        known = returns[often[:, party], party]
+        slices[party] += np.median(known) if len(known) else returns[:, party].max(initial=0)
+    return np.asarray(np.maximum(slices * (1 - (1 - 1 / slices) ** turns) - 1, 0.0))
+
+
+def comes_back(turns: Array, returns: Array, expected: Array, window: int) -> Array:
+    """Return which parties come back to which lines; bool, shape (lines, parties).
+
+    ``expected``: from `expected_returns`. What was handed over and came round again
+    later, as the slab's objects do, is visited in one slice over and over and not in
+    the next: a party that came back half as often as chance has it, at least, comes back.
+    """
     return np.asarray((turns >= least_turns(window)) & (returns >= expected / 2))
 
 
@@ -71,7 +85,7 @@ def by_sharer(counts: Array, groups: Array, sharers: int) -> Array:
     ``counts``: those of each party, shape (lines, parties); ``groups``: the sharer that
     each party belongs to, shape (parties,), -1 for none.
     """
-    found = np.zeros((len(counts), sharers), np.int64)
+    found = np.zeros((len(counts), sharers), np.result_type(counts, np.int64))
     for number in range(sharers):
         found[:, number] = counts[:, groups == number].sum(axis=1)
     return found

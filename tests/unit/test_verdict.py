@@ -22,9 +22,8 @@ Array = npt.NDArray[Any]
 def back(turns: list[int], returns: list[int], slices: int = 8, window: int = WINDOW) -> list[bool]:
     """Which parties come back to a line; each ran in ``slices`` slices."""
     hot = [slices - 1] * len(turns)
-    found = verdict.comes_back(
-        np.array([turns, [window] * len(turns)]), np.array([returns, hot]), window
-    )
+    turn, back_ = np.array([turns, [window] * len(turns)]), np.array([returns, hot])
+    found = verdict.comes_back(turn, back_, verdict.expected_returns(turn, back_), window)
     assert found.shape == (2, len(turns))
     assert found[1].all()
     return [bool(one) for one in found[0]]
@@ -51,6 +50,13 @@ def test_a_line_that_is_seldom_visited_is_not_expected_in_each_slice() -> None:
     """Turns and returns as of a list that is taken in few look-ups."""
     turns, returns = [5, 4, 4, 5, 5, 5, 5, 4], [4, 3, 2, 4, 3, 4, 3, 3]
     assert back(turns, returns) == [True] * 8
+
+
+def test_who_waits_for_a_lock_comes_back_to_its_line_more_often_than_to_any_other() -> None:
+    lines = [[400] * 8] * 4
+    returns = np.array([[90] * 8, [7] * 8, [7] * 8, [6] * 8])
+    expected = verdict.expected_returns(np.array(lines), returns)
+    assert verdict.comes_back(np.array(lines), returns, expected, WINDOW).all()
 
 
 @pytest.mark.parametrize(("window", "least"), [(1, 2), (2, 2), (3, 3), (4, 4), (48, 4), (9999, 4)])
@@ -148,5 +154,6 @@ def test_as_many_moves_as_sharers_are_enough_however_they_are_rounded(
 def test_no_lines_have_no_walls() -> None:
     assert walls([]) == []
     none = np.zeros((0, 4), np.int64)
-    assert verdict.comes_back(none, none, WINDOW).shape == (0, 4)
+    expected = verdict.expected_returns(none, none)
+    assert verdict.comes_back(none, none, expected, WINDOW).shape == (0, 4)
     assert verdict.sharing(none > 0).tolist() == []
