@@ -134,7 +134,7 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
                 # Addresses from another build mislead the recorder in any way.
                 names.check_build(machine.said("build"), plan.kernel)
                 raise
-        _whole(recorded, plan.topology)
+        check_windows(recorded, plan.topology)
         with progress.step(f"{plan.title}: walls and their names"):
             found = Analysis(
                 recorded,
@@ -150,9 +150,16 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
             return Measured(found, machine.said("version") or "unknown")
 
 
-def _whole(recorded: Recording, topology: Topology) -> None:
-    """Every CPU must have had its window, or the averages mean nothing."""
+def check_windows(recorded: Recording, topology: Topology) -> None:
+    """EnvironmentProblem if not every CPU had its one window: averages would mean nothing."""
     cpus = [party for party in recorded.parties if not party.thread]
+    again = [party.cpu for party in cpus if party.windows > 1]
+    if again:
+        raise EnvironmentProblem(
+            f"{len(again)} CPUs ran more than one window, CPU {again[0]} the first of them",
+            "the program must mark a start and a stop once on each CPU;"
+            " --no-markers measures its whole run",
+        )
     missing = [party.cpu for party in cpus if not party.windows]
     if len(cpus) != topology.total or missing:
         raise EnvironmentProblem(

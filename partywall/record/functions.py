@@ -61,6 +61,8 @@ ROLES: tuple[tuple[str, str], ...] = (
         r"|rwsem_down_(read|write)_slowpath|rwsem_mark_wake)(\.\w+)*",
     ),
     ("wait", "|".join(WAITS)),
+    # They call, jump or return for others, so that a processor does not speculate.
+    ("thunk", r"__x86_indirect_\w*thunk\w*|\w+_return_thunk|(srso|retbleed)_\w*(thunk|_ret)"),
 )
 """Regular expressions of whole names, by the recorder's word for what they do."""
 

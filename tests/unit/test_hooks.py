@@ -18,6 +18,7 @@ FUNCTIONS = (
     "asm_exc_page_fault handle_softirqs __schedule ret_from_fork ret_from_fork_asm kthread "
     "_raw_spin_lock _raw_spin_unlock_irqrestore _raw_spinner memcpy_orig cleanup_net "
     "kmem_cache_alloc kmem_cache_free pcpu_alloc_noprof schedule switch_to_asm sys_a sys_b sys_ni "
+    "__x86_indirect_thunk_array __x86_return_thunk retbleed_parse_cmdline "
     "kthread_stop __schedule_bug entry_SYSCALL_64_after_hwframe __switch_to_asm_end"
 ).split()
 
@@ -99,6 +100,7 @@ def lines(text: str, role: str) -> list[tuple[int, ...]]:
         ("fork", ["ret_from_fork_asm"]),
         ("thread", ["kthread"]),
         ("leaf", ["_raw_spin_lock", "_raw_spin_unlock_irqrestore", "memcpy_orig"]),
+        ("thunk", ["__x86_indirect_thunk_array", "__x86_return_thunk"]),
         ("count", []),
         ("charge", []),
     ],

@@ -41,7 +41,9 @@ pub extern "C" fn on_stop(told: c_uint, _: *mut c_void) {
         return;
     }
     c.open = false;
-    s.closed += 1;
+    // A second window of one CPU does not stand for that of another one.
+    let first = c.own.summary.windows == 1;
+    s.closed += first as u32;
     if s.closed >= s.windows {
         s.finish();
     }
@@ -113,10 +115,10 @@ pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
         }
     }
     if block.enters != NO_LEAF {
-        c.callers[block.enters as usize] = c.call;
+        c.callers[block.enters as usize] = *c.tracker.call();
     }
     if block.call != 0 {
-        c.call = block.call;
+        *c.tracker.call() = block.call;
     }
 }
 

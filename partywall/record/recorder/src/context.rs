@@ -25,13 +25,28 @@ pub fn is_foreground(context: Context) -> bool {
 #[derive(Clone, Default)]
 struct Nest {
     base: Context,
-    top: Vec<Context>,
+    top: Vec<Above>,
+    /// The last call that was executed here.
+    call: u64,
     locks: Holder,
+}
+
+/// What came on top of what a task was doing.
+#[derive(Clone, Copy)]
+struct Above {
+    context: Context,
+    /// The last call executed below.
+    call: u64,
 }
 
 impl Nest {
     fn current(&self) -> Context {
-        *self.top.last().unwrap_or(&self.base)
+        self.top.last().map_or(self.base, |above| above.context)
+    }
+
+    fn push(&mut self, context: Context) {
+        let call = self.call;
+        self.top.push(Above { context, call });
     }
 }
 
@@ -85,6 +100,12 @@ impl Tracker {
         &mut self.nest.locks
     }
 
+    /// The last call executed, by the task that runs, at this depth of interrupts.
+    #[inline(always)]
+    pub fn call(&mut self) -> &mut u64 {
+        &mut self.nest.call
+    }
+
     /// User code runs: whatever was thought to be going on in the kernel is over.
     pub fn user(&mut self) {
         self.nest.base = USER;
@@ -106,7 +127,7 @@ impl Tracker {
     }
 
     pub fn irq(&mut self) {
-        self.nest.top.push(IRQ);
+        self.nest.push(IRQ);
     }
 
     /// Something was pushed at `address`, on the stack of the task that runs.
@@ -125,22 +146,25 @@ impl Tracker {
     pub fn exception(&mut self) -> bool {
         let outer = self.current();
         let own = outer == USER;
-        self.nest.top.push(if own { EXCEPTION } else { outer });
+        self.nest.push(if own { EXCEPTION } else { outer });
         own
     }
 
     pub fn exception_return(&mut self) {
-        self.nest.top.pop();
+        if let Some(above) = self.nest.top.pop() {
+            self.nest.call = above.call;
+        }
     }
 
     pub fn enter(&mut self, context: Context) {
-        self.nest.top.push(context);
+        self.nest.push(context);
     }
 
     /// Leaves the innermost `context`, and all that was entered above it.
     pub fn leave(&mut self, context: Context) {
-        if let Some(at) = self.nest.top.iter().rposition(|c| *c == context) {
-            self.nest.top.truncate(at);
+        let top = &mut self.nest.top;
+        if let Some(at) = top.iter().rposition(|above| above.context == context) {
+            top.truncate(at);
         }
     }
 
@@ -233,6 +257,24 @@ mod tests {
         t.leave(SOFTIRQ);
         t.exception_return();
         assert_eq!(t.current(), SYSCALL + 1);
+    }
+
+    #[test]
+    fn calls_of_an_interrupt_and_of_another_task_are_not_those_of_what_goes_on() {
+        let mut tasks = Tasks::default();
+        let mut t = Tracker::new(0x4000);
+        t.syscall_entry();
+        *t.call() = 0x100;
+        t.irq();
+        *t.call() = 0x200;
+        t.exception_return();
+        assert_eq!(*t.call(), 0x100);
+        t.switch_out(&mut tasks, 0x8010);
+        t.switch_in(&mut tasks, 0xc010);
+        *t.call() = 0x300;
+        t.switch_out(&mut tasks, 0xc010);
+        t.switch_in(&mut tasks, 0x8010);
+        assert_eq!(*t.call(), 0x100);
     }
 
     #[test]

@@ -83,8 +83,7 @@ pub struct Cpu {
     pub threads: Vec<Party>,
     /// On whose account it works now: its own, or an index into threads.
     pub thread: Option<usize>,
-    /// The last call executed, and the call that led into each leaf function.
-    pub call: u64,
+    /// The call that led into each leaf function.
     pub callers: Vec<u64>,
     /// The string instruction that runs, and the lines it read and wrote last.
     pub repeating: u64,

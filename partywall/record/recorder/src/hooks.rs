@@ -40,6 +40,8 @@ pub enum Role {
     Spin,
     /// A function that waits for a grace period of RCU.
     Wait,
+    /// Code that calls on behalf of others, against speculation.
+    Thunk,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +123,7 @@ impl Hooks {
             "lock_shared" => Role::LockShared,
             "spin" => Role::Spin,
             "wait" => Role::Wait,
+            "thunk" => Role::Thunk,
             other => return Err(format!("unknown role '{}'", other)),
         };
         let (start, end) = (hex(1)?, hex(2)?);

@@ -34,20 +34,32 @@ pub fn is_exception_return(bytes: &[u8]) -> bool {
     matches!(bytes, [0xcf] | [0x48, 0xcf] | [0x48, 0x0f, 0x07])
 }
 
+/// Where a direct jump goes, with a condition or without; it may be a tail call.
+pub fn target(bytes: &[u8], address: u64) -> Option<u64> {
+    let next = address.wrapping_add(bytes.len() as u64);
+    let distance = match bytes {
+        [0xe9, a, b, c, d] | [0x2e, 0xe9, a, b, c, d] | [0x0f, 0x80..=0x8f, a, b, c, d] => {
+            i32::from_le_bytes([*a, *b, *c, *d]) as i64
+        }
+        [0xeb | 0x70..=0x7f, a] => *a as i8 as i64,
+        _ => return None,
+    };
+    Some(next.wrapping_add(distance as u64))
+}
+
 /// True if the instruction leaves the function `[start, end)`: a return, or a
 /// direct jump out of it (tail call, or the return thunk that mitigations use).
 pub fn leaves(bytes: &[u8], address: u64, start: u64, end: u64) -> bool {
-    let next = address.wrapping_add(bytes.len() as u64);
-    let target = match bytes {
-        [0xc3, ..] | [0xc2, ..] | [0xf3, 0xc3, ..] => return true,
-        [0xe9, a, b, c, d] | [0x2e, 0xe9, a, b, c, d] => {
-            i32::from_le_bytes([*a, *b, *c, *d]) as i64
-        }
-        [0xeb, a] => *a as i8 as i64,
-        _ => return false,
-    };
-    let target = next.wrapping_add(target as u64);
-    !(start..end).contains(&target)
+    match bytes {
+        [0xc3, ..] | [0xc2, ..] | [0xf3, 0xc3, ..] => true,
+        [0x0f | 0x70..=0x7f, ..] => false,
+        _ => target(bytes, address).map_or(false, |to| !(start..end).contains(&to)),
+    }
+}
+
+/// PUSHF, which nothing on the way back to a program needs.
+pub fn is_push_of_flags(bytes: &[u8]) -> bool {
+    bytes == [0x9c]
 }
 
 /// A near call, direct or through a register or memory.
@@ -133,6 +145,21 @@ mod tests {
         assert!(!leaves(&[0xeb, 0xf0], 0x1000, 0x0f00, 0x1100)); // backwards, inside
         assert!(leaves(&[0xeb, 0x80], 0x1000, 0x0ff0, 0x1100)); // backwards, outside
         assert!(!leaves(&[0x90], 0x1000, 0x0f00, 0x1100));
+    }
+
+    #[test]
+    fn a_jump_with_or_without_a_condition_may_be_a_tail_call() {
+        assert_eq!(target(&[0xe9, 0, 0x10, 0, 0], 0x1000), Some(0x2005));
+        assert_eq!(target(&[0x0f, 0x84, 0, 0x10, 0, 0], 0x1000), Some(0x2006));
+        assert_eq!(target(&[0x74, 0xfe], 0x1000), Some(0x1000));
+        assert_eq!(target(&[0xe8, 0, 0, 0, 0], 0x1000), None);
+        assert_eq!(target(&[0xff, 0xe0], 0x1000), None);
+        assert!(!leaves(
+            &[0x0f, 0x84, 0, 0x10, 0, 0],
+            0x1000,
+            0x0f00,
+            0x1100
+        ));
     }
 
     #[test]

@@ -86,7 +86,7 @@ impl Site {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Block {
     pub instructions: u64,
-    /// Address of the call that ends it; 0 if none does.
+    /// Address of the call that ends it, or of the jump that may be one; 0 if none does.
     pub call: u64,
     /// The leaf function that starts with it.
     pub enters: u16,
@@ -222,7 +222,6 @@ impl State {
                 ),
                 threads: Vec::new(),
                 thread: None,
-                call: 0,
                 callers: vec![0; self.hooks.leaves],
                 repeating: 0,
                 swept: [0; 2],

@@ -5,7 +5,7 @@
 use crate::abi::PluginId;
 use crate::abi::{self, Insn, Tb};
 use crate::callbacks::*;
-use crate::hooks::Role;
+use crate::hooks::{Hooks, Role};
 use crate::insn;
 use crate::state::{state, Block, Site, State, KERNEL_BIT, NO_LEAF};
 use std::os::raw::{c_int, c_void};
@@ -69,6 +69,16 @@ fn hook(s: &State, insn: *mut Insn, address: u64, bytes: &[u8]) {
     }
 }
 
+/// Whether a jump at `address` goes to the start of a leaf function, from another one.
+fn tail_calls_leaf(hooks: &Hooks, bytes: &[u8], address: u64) -> bool {
+    insn::target(bytes, address).map_or(false, |to| {
+        let mut there = hooks.containing(to);
+        there.any(|h| {
+            matches!(h.role, Role::Leaf(_)) && h.start == to && !(h.start..h.end).contains(&address)
+        })
+    })
+}
+
 /// Hooks the markers in a block of user code.
 fn mark(insn: *mut Insn, bytes: &[u8]) {
     if bytes == insn::MARK_START {
@@ -113,18 +123,21 @@ unsafe fn translate_kernel(s: &mut State, tb: *mut Tb, first: u64, count: usize)
         repeats: 0,
         ends_repeating: 0,
     };
+    let mut thunk = false;
     for h in s.hooks.containing(first) {
         match h.role {
             Role::Leaf(n) if h.start == first => block.enters = n,
             Role::Spin => block.spins = true,
+            Role::Thunk => thunk = true,
             _ => {}
         }
     }
     // The block's callback has to come before those of its instructions.
     let last = abi::qemu_plugin_tb_get_insn(tb, count - 1);
     let bytes = abi::insn_bytes(last, &mut buffer);
-    if insn::is_call(bytes) {
-        block.call = abi::qemu_plugin_insn_vaddr(last);
+    let address = abi::qemu_plugin_insn_vaddr(last);
+    if !thunk && insn::is_call(bytes) || tail_calls_leaf(&s.hooks, bytes, address) {
+        block.call = address;
     }
     if insn::is_repeated(bytes) {
         block.ends_repeating = abi::qemu_plugin_insn_vaddr(last);
@@ -143,6 +156,7 @@ unsafe fn translate_kernel(s: &mut State, tb: *mut Tb, first: u64, count: usize)
         abi::CB_WHO,
         s.block(block) as *const Block as *mut c_void,
     );
+    let mut flags_pushed = false;
     for n in 0..count {
         let insn = abi::qemu_plugin_tb_get_insn(tb, n);
         let bytes = abi::insn_bytes(insn, &mut buffer);
@@ -156,7 +170,10 @@ unsafe fn translate_kernel(s: &mut State, tb: *mut Tb, first: u64, count: usize)
             abi::MEM_RW,
             site as *const Site as *mut c_void,
         );
-        if insn::is_exception_return(bytes) {
+        // With IRET a CPU synchronizes itself, too: then what it returns to was pushed
+        // just before, flags included.
+        flags_pushed |= insn::is_push_of_flags(bytes);
+        if insn::is_exception_return(bytes) && !flags_pushed {
             on_exec(insn, on_exception_return, 0);
         }
     }
