@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partywall.analyse import names, transfers, verdict
+from partywall.analyse import names, pairs, transfers, verdict
 from partywall.analyse.judgement import Judgement
 from partywall.analyse.shares import shares
 from partywall.analyse.sharing import Patterns, Uses, groups_of, part_of, split_saves
@@ -155,6 +155,14 @@ class Analysis:
             waits=[call for call in calls[len(self._watched.counted) :] if call.per_op],
             background=background,
             background_transfers=background_total,
+            pairs=pairs.of(
+                lines,
+                self._parties.others()[self._scope == "within"],
+                operations=operations,
+                sharers=self._sharers(self._scope),
+                threshold=self._threshold,
+                look=self._namer.object_of,
+            ),
         )
 
     def _calls(self) -> list[result.CallCount]:

@@ -9,6 +9,7 @@ from typing import Literal
 import click
 
 from partywall.analyse.verdict import AT, THRESHOLD
+from partywall.cli.lines import line_size_option, show_pairs
 from partywall.cli.options import (
     OVER_LIMIT,
     RATE,
@@ -75,6 +76,7 @@ from partywall.results import store
     metavar="X",
     help="Exit with 1 if a wall has more transfers per operation.",
 )
+@line_size_option
 @view_options
 @html_options
 @results_option
@@ -95,6 +97,7 @@ def check(
     threshold: float,
     sharers: int,
     fail_above: float | None,
+    line_size: str,
     as_json: bool,
     as_ktap: bool,
     everything: bool,
@@ -141,6 +144,7 @@ def check(
             unsaved = failure
         limit = threshold if fail_above is None else fail_above
         show(outcome.result, as_json, as_ktap, limit, everything)
+        show_pairs(outcome.result, line_size, machine=as_json or as_ktap, everything=everything)
         if saved and not (as_json or as_ktap):
             click.echo(f"\nSaved as {saved}; partywall report shows it again.")
         if html_file is not None:

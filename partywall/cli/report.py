@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from partywall.analyse.verdict import THRESHOLD
+from partywall.cli.lines import line_size_option, show_pairs
 from partywall.cli.options import (
     FILE,
     FOLDER,
@@ -38,6 +39,7 @@ def show(result: Result, as_json: bool, as_ktap: bool, limit: float, everything:
 
 @commands.command()
 @click.argument("file", type=FILE, required=False)
+@line_size_option
 @view_options
 @html_options
 @click.option("--fail-above", type=RATE, metavar="X", help="As for check.")
@@ -52,6 +54,7 @@ def show(result: Result, as_json: bool, as_ktap: bool, limit: float, everything:
 @click.option("--list", "listed", is_flag=True, help="List what is saved there, and no more.")
 def report(
     file: Path | None,
+    line_size: str,
     as_json: bool,
     as_ktap: bool,
     everything: bool,
@@ -69,6 +72,7 @@ def report(
     profile = profiles.load(profile_name)
     result = store.load(file or store.newest(folder))
     show(result, as_json, as_ktap, THRESHOLD if fail_above is None else fail_above, everything)
+    show_pairs(result, line_size, machine=as_json or as_ktap, everything=everything)
     if html_file is not None:
         write_html(html_file, result, None, profile)
     return OVER_LIMIT if fail_above is not None and result.worst > fail_above else 0

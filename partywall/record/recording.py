@@ -77,9 +77,9 @@ class Party:
     with one of another party since its one before (returns). ``patterns`` (dtype
     PATTERN): by line of the foreground, visits that used the same words of 8 bytes,
     a bit for each word read and written; their sum is reads + writes. ``accesses``
-    (dtype ACCESS): by address, code (index into Recording.sites) and context. All
-    hold only lines that several parties visited and one wrote; ``still_lines``
-    counts the rest.
+    (dtype ACCESS): by address, code (index into Recording.sites) and context. Both
+    hold only lines that several parties visited and one wrote; ``lines`` holds those
+    whose aligned pair of 128 bytes is such, ``still_lines`` counts the rest.
     """
 
     cpu: int

@@ -20,6 +20,7 @@ from pydantic_core import to_json
 from partywall.core.topology import Layers, Scope, Topology
 from partywall.results import sites, upgrade
 from partywall.results.document import Document, Model, described
+from partywall.results.pairs import PairsOfLines
 
 SCHEMA: Final = upgrade.CURRENT
 
@@ -358,6 +359,9 @@ class WorkloadResult(Model):
         description="Lines over the threshold because of ticks, RCU, scheduler."
     )
     background_transfers: float
+    pairs: PairsOfLines | None = Field(
+        default=None, description="What lines of 128 bytes would cost; null: not computed."
+    )
 
     @property
     def verdict(self) -> Verdict:

@@ -549,3 +549,11 @@ def test_what_cannot_be_benched_is_refused(
     partywall: Partywall, arguments: list[str], says: str
 ) -> None:
     refused(partywall("bench", *arguments), USAGE, says)
+
+
+def test_lines_of_128_bytes_are_shown_on_demand(partywall: Partywall, saved: Path) -> None:
+    assert "lines as one" not in partywall("report", saved).out
+    done = partywall("report", saved, "--line-size", "128")
+    assert (done.status, done.err) == (0, "")
+    assert "pairs of lines as one of 128 bytes" in done.out
+    json.loads(partywall("report", saved, "--line-size", "128", "--json").out)

@@ -99,8 +99,9 @@ fn line_of(slot: &LineSlot) -> u64 {
     slot.key >> 1
 }
 
-/// Lines that can move: several parties visited, and one of them wrote.
-fn movable(parties: &[(Summary, &Tables)]) -> HashSet<u64> {
+/// Lines that can move: several parties visited, and one of them wrote. With a ``shift``
+/// of 1, pairs of lines, by the number of their first one shifted.
+fn movable(parties: &[(Summary, &Tables)], shift: u32) -> HashSet<u64> {
     struct Seen {
         last: usize,
         several: bool,
@@ -109,7 +110,7 @@ fn movable(parties: &[(Summary, &Tables)]) -> HashSet<u64> {
     let mut lines: HashMap<u64, Seen> = HashMap::new();
     for (party, (_, tables)) in parties.iter().enumerate() {
         for slot in tables.lines.iter() {
-            let seen = lines.entry(line_of(slot)).or_insert(Seen {
+            let seen = lines.entry(line_of(slot) >> shift).or_insert(Seen {
                 last: party,
                 several: false,
                 written: false,
@@ -127,9 +128,11 @@ fn movable(parties: &[(Summary, &Tables)]) -> HashSet<u64> {
 
 impl Recording<'_> {
     /// Writes to `out`. Lines that one party alone visited, or nobody wrote,
-    /// can't move; they are counted, not listed.
+    /// can't move; they are counted, not listed. But of a pair of lines that would move
+    /// if it were one, both are listed, without what was done there.
     pub fn write(&self, out: impl Write) -> io::Result<()> {
-        let movable = movable(&self.parties);
+        let pairs = movable(&self.parties, 1);
+        let movable = movable(&self.parties, 0);
         let listed = |line: u64| movable.contains(&line);
         let mut locks: Vec<_> = self
             .locks
@@ -171,8 +174,11 @@ impl Recording<'_> {
             }
         }
         for (summary, tables) in &self.parties {
-            let mut lines: Vec<&LineSlot> =
-                tables.lines.iter().filter(|s| listed(line_of(s))).collect();
+            let mut lines: Vec<&LineSlot> = tables
+                .lines
+                .iter()
+                .filter(|s| pairs.contains(&(line_of(s) >> 1)))
+                .collect();
             let still = tables.lines.iter().count() - lines.len();
             lines.sort_unstable_by_key(|s| s.key);
             let mut accesses: Vec<&AccessSlot> = tables
@@ -311,6 +317,35 @@ mod tests {
         assert_eq!(&out[..8], MAGIC);
         let length = u64::from_le_bytes(out[out.len() - 12..out.len() - 4].try_into().unwrap());
         assert_eq!(length as usize, out.len() - 12);
+    }
+
+    #[test]
+    fn lists_both_lines_of_a_pair_that_would_move_as_one() {
+        let mut a = Tables::new(4, 1);
+        let mut b = Tables::new(4, 1);
+        for (tables, own) in [(&mut a, 0x9000u64), (&mut b, 0x9040)] {
+            touch(tables, own, true); // one's own line, beside the other's
+            touch(tables, own + 0x1080, true); // 0xa080 and 0xa0c0: a pair as well
+            touch(tables, own * 2, true); // 0x12000 and 0x12080: two pairs
+            tables.close();
+        }
+        let parties = vec![(Summary::default(), &a), (Summary::default(), &b)];
+        let mut found: Vec<u64> = movable(&parties, 1).into_iter().collect();
+        found.sort_unstable();
+        assert_eq!(found, [0x9000 >> 7, 0xa080 >> 7]);
+        assert!(movable(&parties, 0).is_empty());
+        let recording = Recording {
+            visit_distance: 4,
+            sites: &[],
+            stacks: &[],
+            locks: &Sums::new(),
+            counts: 0,
+            parties,
+        };
+        let mut out = Vec::new();
+        recording.write(&mut out).unwrap();
+        // Two lines of each party, and neither an access nor a pattern.
+        assert_eq!(out.len(), 8 + 28 + 2 * (24 + 56 + 2 * 24) + 12);
     }
 
     #[test]

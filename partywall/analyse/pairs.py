@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Pairs of lines taken as one: what they would cost where they move together.
+
+Some processors fetch the other line of an aligned pair of 128 bytes along with the one
+that missed, and some machines have lines of that size. Then what lies in the other line
+matters: a line that one CPU alone uses moves with its neighbour's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partywall.analyse import verdict
+from partywall.analyse.transfers import Lines, transfers
+from partywall.record.recording import LINE_SHIFT
+from partywall.results.pairs import PairOfLines, PairsOfLines
+from partywall.results.result import LineObject
+
+Array = npt.NDArray[Any]
+
+LISTED = 24
+"""Pairs that a result holds, those that cost most more first."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Every aligned pair of lines, with its transfers per operation; shape (pairs,) each.
+
+    ``number``: address >> 7. ``apart``: of its two lines, as they are. ``least`` and
+    ``most``: of both as one line.
+    """
+
+    number: Array
+    apart: Array
+    least: Array
+    most: Array
+
+
+def paired(lines: Lines, others: Array, operations: int) -> Pairs:
+    """Return the pairs of ``lines``. ``others``: who takes lines from whom, as for `transfers`.
+
+    How many visits a party makes to a pair lies between two bounds: those of the line
+    that it visits more, if it always visits both at once, and the sum, if never.
+    """
+    number, row = np.unique(lines.number >> np.uint64(1), return_inverse=True)
+    shape = (len(number), lines.reads.shape[1])
+    slot = (lines.number & np.uint64(1)).astype(np.intp)
+    reads, writes = (np.zeros((2, *shape), np.int64) for _ in range(2))
+    reads[slot, row] = lines.reads
+    writes[slot, row] = lines.writes
+    apart = transfers(reads[0], writes[0], others) + transfers(reads[1], writes[1], others)
+    never = transfers(reads.sum(axis=0), writes.sum(axis=0), others)
+    both_writes = writes.max(axis=0)
+    both_reads = np.maximum((reads + writes).max(axis=0) - both_writes, 0)
+    always = transfers(both_reads, both_writes, others)
+    return Pairs(
+        number=number,
+        apart=apart / operations,
+        least=np.minimum(never, always) / operations,
+        most=np.maximum(never, always) / operations,
+    )
+
+
+def of(
+    lines: Lines,
+    others: Array,
+    *,
+    operations: int,
+    sharers: int,
+    threshold: float,
+    look: Callable[[int], LineObject],
+) -> PairsOfLines:
+    """Return what pairs cost, and those that cost more than their two lines.
+
+    ``sharers`` and ``threshold``: as for `verdict.often`, which what a pair costs more
+    at least has to pass. ``look``: what lies at the address of a line.
+    """
+    found = paired(lines, others, operations)
+    more = found.least - found.apart
+    chosen = verdict.often(more, operations=operations, sharers=sharers, threshold=threshold)
+    rows = np.flatnonzero(chosen)
+    rows = rows[np.lexsort((rows, -more[rows]))]
+    there = set(lines.number.tolist())
+    listed = []
+    for row in rows[:LISTED].tolist():
+        first = int(found.number[row]) << 1
+        names = [look(n << LINE_SHIFT).name if n in there else None for n in (first, first + 1)]
+        listed.append(
+            PairOfLines(
+                address=f"{first << LINE_SHIFT:#x}",
+                first=names[0],
+                second=names[1],
+                apart=float(found.apart[row]),
+                least=float(found.least[row]),
+                most=float(found.most[row]),
+            )
+        )
+    return PairsOfLines(
+        apart=float(found.apart.sum()),
+        least=float(found.least.sum()),
+        most=float(found.most.sum()),
+        worse=len(rows),
+        listed=listed,
+    )
