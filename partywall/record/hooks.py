@@ -120,9 +120,10 @@ def build(vmlinux: Path, workload: Workload) -> Hooks:
     lines += _system_calls(vmlinux, symbols)
     charged = _existing(functions, workload.charge)
     counted = _existing(functions, workload.count)
-    for number, name in enumerate(charged):
-        lines += _lines("charge", functions[name], number)
     waits = _existing(functions, WAITS)
     for number, name in enumerate([*counted, *waits]):
         lines += _lines("count", functions[name], number)
+    # Of two hooks of one function the last one runs first: its call is one of charged work.
+    for number, name in enumerate(charged):
+        lines += _lines("charge", functions[name], number)
     return Hooks("\n".join(lines) + "\n", tuple(counted), tuple(charged), tuple(waits))

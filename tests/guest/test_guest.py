@@ -26,6 +26,7 @@ from partywall.kernels.sources import files
 from partywall.record import hooks, recording
 from partywall.record.functions import NEEDED
 from partywall.record.plugin import recorder
+from partywall.results import store
 
 Check = Callable[..., Checked]
 Program = Callable[[str], Path]
@@ -175,6 +176,25 @@ def test_a_program_of_ones_own_is_measured_in_its_window(program: Program, tmp_p
     assert done.returncode == 0, done.stderr
     names = re.findall(r'"name": "(init_ucounts|[^"]*aa_profile)"', done.stdout)
     assert {"init_ucounts", "kmalloc-512: struct aa_profile"} == set(names)
+
+
+def test_what_a_kernel_thread_does_for_a_program_is_charged_to_it(
+    program: Program, tmp_path: Path
+) -> None:
+    path = program(
+        '#define _GNU_SOURCE\n#include <sched.h>\n#include <unistd.h>\n#include "partywall.h"\n'
+        "int main(void) { if (unshare(CLONE_NEWNET)) return 3; partywall_start();\n"
+        "for (int i = 0; i < 4; i++) if (unshare(CLONE_NEWNET)) return 4;\n"
+        "usleep(300000); partywall_stop(); return 0; }"
+    )
+    asked = ("--cap-add", "SYS_ADMIN", "--charge", "cleanup_net", "--count", "cleanup_net")
+    where = ("--results", tmp_path / "r", "--", path)
+    done = partywall("check", "-n", 2, "--json", "--ops", 4, *asked, *where)
+    assert done.returncode == 0, done.stderr
+    (found,) = store.parse(done.stdout).workloads
+    assert found.confinement == "docker (+CAP_SYS_ADMIN)"
+    assert found.calls[0].per_op > 0
+    assert any(site.context == "cleanup_net" for wall in found.walls for site in wall.code)
 
 
 def test_a_program_without_markers_is_measured_whole(program: Program, tmp_path: Path) -> None:

@@ -302,3 +302,9 @@ def test_waits_for_rcu_are_counted_behind_what_the_workload_counts(locked: Path)
 def test_what_is_no_kernel_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem):
         hooks.build(tmp_path / "missing", workload())
+
+
+def test_a_function_that_is_charged_and_counted_is_charged_first(kernel: Path) -> None:
+    both = workload("cleanup_net", charge=("cleanup_net",))
+    roles = [line.split()[0] for line in hooks.build(kernel, both).text.splitlines()]
+    assert roles.index("count") < roles.index("charge")
