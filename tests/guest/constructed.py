@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import kmodule
 
 from partywall import kernels
+from partywall.analyse import verdict
 from partywall.core.progress import Progress, Quiet
 from partywall.core.topology import Topology
 from partywall.kernels import Kernel, Request
 from partywall.measure import run
 from partywall.results.result import Line, WorkloadResult
-from partywall.results.result import Wall as Found
 from partywall.workloads import Workload
 
 SOURCE = Path(__file__).resolve().parent / "truth"
@@ -49,57 +49,81 @@ TOLERANCE = 0.01
 
 @dataclass(frozen=True)
 class Wall:
-    """An object that all or some containers share.
+    """An object that all or some containers share, which `walls` makes of a case.
 
-    ``transfers``: per operation, by the number of containers, of all its lines;
-    ``lines``: how many of them move, by the same; ``wrong``: findings of the last
-    review that still stand against it, by number of containers.
+    ``transfers``: per operation, of all its ``lines`` that move; ``at``: the same with
+    as many containers as the verdict is for, None if these can't be known by fewer;
+    ``sharers``: containers that use it.
     """
 
     name: str
-    transfers: Callable[[int], float]
-    lines: Callable[[int], int] = lambda n: 1
-    wrong: dict[int, str] = field(default_factory=dict)
+    transfers: float
+    at: float | None
+    lines: int
+    sharers: list[int]
+
+    @property
+    def sharing(self) -> str:
+        """Who shares one line of it: half of the containers at least, or fewer."""
+        return "some" if self.name in ("truth_pairs", "truth_threes") else "all"
 
 
-def shared(reads: float, writes: float) -> Callable[[int], float]:
+def shared(reads: float, writes: float, containers: int) -> float:
     """Transfers of a line that all containers visit alike, reading only and writing."""
-    return lambda n: min(writes, (n - 1) * (reads + writes)) + min(reads, (n - 1) * writes)
+    others = containers - 1
+    return min(writes, others * (reads + writes)) + min(reads, others * writes)
 
 
-def _still(*counts: int, finding: str) -> dict[int, str]:
-    return dict.fromkeys(counts, finding)
+# Object: visits of an operation that read and write, and lines that have them alike.
+_ALIKE = {
+    "truth_w1": (0, 1, 1),
+    "truth_r1_w1": (1, 1, 1),
+    "truth_r4_w1": (4, 1, 1),
+    "truth_r1_w3": (1, 3, 1),
+    "truth_atomic": (0, 1, 1),
+    "truth_three_lines": (0, 1, 3),
+    "kmalloc-192: struct truth_object": (0, 1, 1),
+    "truth_tried": (0, 1, 1),
+    "truth_writers": (0, 2, 1),
+    "truth_sequence": (1, 2, 1),
+    "truth_few": (0, 1 / 64, 64),
+    "truth_many": (0, 1 / 256, 256),
+    "truth_seldom": (2, 1 / 1024, 1),
+    "truth_mended": (1, 1, 1),
+    "truth_unmended": (1, 1, 1),
+    "truth_neighbours": (0, 1, 1),
+}
 
 
-WALLS = (
-    Wall("truth_w1", shared(0, 1)),
-    Wall("truth_r1_w1", shared(1, 1)),
-    Wall("truth_r4_w1", shared(4, 1)),
-    Wall("truth_r1_w3", shared(1, 3)),
-    Wall("truth_atomic", shared(0, 1)),
-    Wall("truth_three_lines", lambda n: 3, lambda n: 3),
-    Wall("kmalloc-192: struct truth_object", shared(0, 1)),
-    Wall("truth_pairs", lambda n: 1, lambda n: n // 2),
-    Wall(
-        "truth_threes",
-        lambda n: 1 if n == 2 else 3 / 8,
-        lambda n: max(n // 8, 1),
-    ),
-    Wall("truth_most", lambda n: 1 if n == 2 else 3 / 4),
-    Wall("truth_tried", shared(0, 1)),
-    Wall("truth_writers", shared(0, 2)),
-    Wall("truth_sequence", shared(1, 2), wrong=_still(*COUNTS, finding="C1")),
-    Wall("truth_ring", shared(0, 1), lambda n: n),
-    Wall("truth_few", shared(0, 1), lambda n: 64),
-    Wall("truth_many", shared(0, 1), lambda n: 256),
-    Wall("truth_seldom", shared(2, 1 / 1024)),
-    Wall("truth_mended", shared(1, 1)),
-    Wall("truth_unmended", shared(1, 1)),
-    Wall("truth_neighbours", shared(0, 1)),
-)
+def walls(containers: int) -> list[Wall]:
+    """All that must be found with so many containers."""
+    everybody = list(range(containers))
+    found = [
+        Wall(
+            name,
+            lines * shared(reads, writes, containers),
+            lines * shared(reads, writes, verdict.AT),
+            lines,
+            everybody,
+        )
+        for name, (reads, writes, lines) in _ALIKE.items()
+    ]
+    three = [n for n in everybody if n % 8 < 3]
+    most = [n for n in everybody if n % 4 < 3]
+    return [
+        *found,
+        Wall("truth_ring", 1, None, containers, everybody),
+        Wall("truth_pairs", 1, 1, containers // 2, everybody),
+        Wall("truth_threes", len(three) / containers, None, max(containers // 8, 1), three),
+        Wall("truth_most", len(most) / containers, None, 1, most),
+    ]
+
 
 DEFERRED = {"truth_softirq": 1.0, "truth_worked": 1 / 16, "truth_called_back": 1.0}
 """Transfers per operation of what runs in softirqs, workers and callbacks of RCU."""
+
+HANDED_OVER = 24 / 512
+"""Parcels per operation that one sends and another receives within a window."""
 
 BESIDE = {"kmalloc-2k: struct root_domain"}
 """What the kernel itself shares in an operation: who wakes a worker looks there."""
@@ -139,23 +163,12 @@ def table(results: dict[int, WorkloadResult]) -> str:
     """Truth and what was found, for each number of containers, in Markdown."""
     head = "".join(f" truth at {n} | found |" for n in results)
     rows = [f"| object |{head}", f"|---|{'---|---|' * len(results)}"]
-    listed = {wall.name for wall in WALLS} | BESIDE
-    walls: dict[int, dict[str, list[Found]]] = {n: defaultdict(list) for n in results}
-    for n, one in results.items():
-        for found_wall in one.found:
-            walls[n][found_wall.name].append(found_wall)
-
-    def row(name: str, truth: dict[int, float]) -> str:
-        cells = ""
-        for n, found in walls.items():
-            moved = sum(wall.transfers for wall in found.get(name, []))
-            cells += f" {truth[n]:.3g} | {f'{moved:.3g}' if name in found else '-'} |"
-        return f"| `{name}` |{cells}"
-
-    for wall in WALLS:
-        rows.append(row(wall.name, {n: wall.transfers(n) for n in results}))
-    for name in sorted({name for found in walls.values() for name in found} - listed):
-        rows.append(row(name, dict.fromkeys(results, 0.0)))
+    truth = {n: {wall.name: wall.transfers for wall in walls(n)} for n in results}
+    found = {n: {wall.name: wall.transfers for wall in one.found} for n, one in results.items()}
+    names = dict.fromkeys(name for known in (*truth.values(), *found.values()) for name in known)
+    for name in names:
+        cells = [f"{known[n].get(name, 0):.3g}" for n in results for known in (truth, found)]
+        rows.append(f"| `{name}` | {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
