@@ -2,32 +2,15 @@
 /* Both ends of a connection over the container's own loopback. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "harness.h"
 
 static int one_end, other_end;
-
-static void loopback_up(void)
-{
-	struct ifreq request = { .ifr_name = "lo" };
-	int fd = socket(AF_INET, SOCK_DGRAM, 0);
-
-	if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &request))
-		fail("SIOCGIFFLAGS");
-	if (!(request.ifr_flags & IFF_UP)) {
-		request.ifr_flags |= IFF_UP;
-		if (ioctl(fd, SIOCSIFFLAGS, &request))
-			fail("SIOCSIFFLAGS");
-	}
-	close(fd);
-}
 
 static void prepare(const struct run *run)
 {
@@ -38,7 +21,6 @@ static void prepare(const struct run *run)
 	};
 	int on = 1, listening = socket(AF_INET, SOCK_STREAM, 0);
 
-	loopback_up();
 	one_end = socket(AF_INET, SOCK_STREAM, 0);
 	if (bind(listening, (void *)&at, sizeof(at)) || listen(listening, 1) ||
 	    connect(one_end, (void *)&at, sizeof(at)))

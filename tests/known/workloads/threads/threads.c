@@ -5,13 +5,16 @@
  * makes threads in place of the others, which leave their part to them.
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,7 +28,7 @@
 #define SLOTS 256
 
 static char *region[SLOTS];
-static int maps[SLOTS], file;
+static int maps[SLOTS], ends[SLOTS][2], file;
 
 /* A page of the thread's own mapping is written to for the first time. */
 static void fault(const struct run *run, unsigned long n)
@@ -72,14 +75,37 @@ static void nap(const struct run *run, unsigned long n)
 		fail("nanosleep");
 }
 
-static void usage(const struct run *run, unsigned long n)
+/* The connections of all threads are made by one, as a server accepts them. */
+static void connect_ends(unsigned int count)
 {
-	struct rusage used;
+	struct sockaddr_in at = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+		.sin_port = htons(10000),
+	};
+	int on = 1, listening = socket(AF_INET, SOCK_STREAM, 0);
+	unsigned int n;
 
-	(void)run;
+	if (bind(listening, (void *)&at, sizeof(at)) || listen(listening, SLOTS))
+		fail("listen");
+	for (n = 0; n < count; n++) {
+		ends[n][0] = socket(AF_INET, SOCK_STREAM, 0);
+		if (connect(ends[n][0], (void *)&at, sizeof(at)))
+			fail("connect");
+		ends[n][1] = accept(listening, NULL, NULL);
+		if (ends[n][1] < 0 ||
+		    setsockopt(ends[n][0], IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)))
+			fail("accept");
+	}
+}
+
+static void send_byte(const struct run *run, unsigned long n)
+{
+	char byte = 1;
+
 	(void)n;
-	if (getrusage(RUSAGE_SELF, &used))
-		fail("getrusage");
+	if (write(ends[run->slot][0], &byte, 1) != 1 || read(ends[run->slot][1], &byte, 1) != 1)
+		fail("sending a byte");
 }
 
 static const struct {
@@ -87,7 +113,7 @@ static const struct {
 	void (*operation)(const struct run *run, unsigned long n);
 } variants[] = {
 	{ "fault", fault }, { "dontneed", dontneed }, { "pread", read_file },
-	{ "maps", read_maps }, { "nap", nap }, { "getrusage", usage },
+	{ "maps", read_maps }, { "nap", nap }, { "tcp", send_byte },
 };
 
 static void (*chosen)(const struct run *run, unsigned long n);
@@ -159,6 +185,8 @@ static void prepare(const struct run *run)
 		if (maps[n] < 0)
 			fail("/proc/self/maps");
 	}
+	if (chosen == send_byte)
+		connect_ends(run->siblings);
 	start_threads();
 }
 
