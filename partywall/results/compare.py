@@ -101,8 +101,11 @@ class Comparison(Document):
 
     @property
     def worst(self) -> float:
-        """Transfers per op of the object with the most, after."""
-        return max((o.transfers.after for w in self.workloads for o in w.objects), default=0.0)
+        """Transfers per op of the object with the most, after, as the verdicts have them."""
+        return max(
+            ((o.judged or o.transfers).after for w in self.workloads for o in w.objects),
+            default=0.0,
+        )
 
 
 def _by_object(result: WorkloadResult) -> dict[str, tuple[float, int]]:

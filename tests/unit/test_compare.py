@@ -16,7 +16,7 @@ from partywall.core.topology import Topology
 from partywall.report import compare as view
 from partywall.results import compare, document
 from partywall.results.compare import Comparison
-from partywall.results.result import CallCount, Instructions
+from partywall.results.result import CallCount, Instructions, Sums
 
 BEFORE = builders.result(builders.signal(), builders.isolated())
 
@@ -60,6 +60,16 @@ def test_a_wall_that_is_new_is_seen() -> None:
     assert change.walls.after == len(builders.signal().found) == 2
     assert all(one.transfers.before == 0 for one in change.objects)
     assert found.worst > 0
+
+
+def test_the_worst_object_is_that_at_the_number_that_both_verdicts_are_for() -> None:
+    wall = builders.signal().walls[0].model_copy(update={"transfers": 0.25, "transfers_at": 2.0})
+    sums = Sums(walls=2.0, handed_over=0.0, rest=0.0)
+    judged = builders.signal().model_copy(update={"walls": [wall], "sums": sums, "at": 64})
+    both = builders.result(judged)
+    assert compare.compare(both, both).worst == 2.0
+    other = builders.result(judged.model_copy(update={"at": 512}))
+    assert compare.compare(both, other).worst == 0.25
 
 
 def test_a_result_compared_with_itself_does_not_differ() -> None:
