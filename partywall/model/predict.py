@@ -9,8 +9,9 @@ from typing import Final, Literal
 from pydantic import Field
 
 from partywall.model import published
+from partywall.model.network import solve
 from partywall.model.profiles import Profile
-from partywall.model.queues import Prediction, predict, predict_work, solve
+from partywall.model.queues import Prediction, predict, predict_work
 from partywall.model.signal import SignalCost
 from partywall.results.compare import keyed
 from partywall.results.document import Document, Model

@@ -13,13 +13,14 @@ longest lets through (Amdahl). docs/model.md says what is assumed and what that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
 from partywall.core.topology import Topology
+from partywall.model.network import solve
 from partywall.model.profiles import Profile
 from partywall.record.functions import takes_lock
 from partywall.record.recording import LINE_SIZE
@@ -61,6 +62,9 @@ class Station(Model):
 
     object: str = Field(description="And the lock's field.")
     line: int = Field(description="Offset of the line in the object; 0 for a lock.")
+    lines: int = Field(
+        default=1, description="Over 1: the object's other lines, which share transfers evenly."
+    )
     transfers: float = Field(description="Per op; 0 for a lock, whose line is a station too.")
     reads: float = Field(
         default=0.0, description="Of these, those of visits that only read: nobody waits for them."
@@ -129,44 +133,6 @@ def transfer_ns(profile: Profile, count: int, placement: Placement) -> float:
 
 
 @dataclass(frozen=True)
-class Solution:
-    """Mean values of a closed network."""
-
-    throughput: float
-    """Operations per ns of all customers together."""
-    at_each: tuple[float, ...]
-    """ns per operation in queue and service at each station."""
-
-    @property
-    def residence(self) -> float:
-        """ns per operation in queue and service at all stations."""
-        return sum(self.at_each)
-
-
-def solve(
-    demands: Sequence[float], think: float, customers: int, beside: Sequence[float] | None = None
-) -> Solution:
-    """Return the mean values of a closed network with one class of customers.
-
-    ``demands``: ns per operation that each station serves; ``think``: ns per
-    operation that a customer spends elsewhere, where nobody waits. ``beside``: ns per
-    operation of service at each station that waits for what is queued there, while
-    nobody waits for it. Stations serve in order of arrival, times are exponential;
-    without ``beside`` the analysis is exact.
-    """
-    demand = np.asarray(demands, dtype=float)
-    both = demand if beside is None else demand + np.asarray(beside, dtype=float)
-    queue = np.zeros_like(demand)
-    at_each = both
-    throughput = 0.0
-    for present in range(1, customers + 1):
-        at_each = both * (1 + queue)
-        throughput = present / (think + float(at_each.sum()))
-        queue = throughput * demand * (1 + queue)
-    return Solution(throughput, tuple(map(float, at_each)))
-
-
-@dataclass(frozen=True)
 class Queue:
     """What one line, or one lock, asks of an operation.
 
@@ -183,6 +149,8 @@ class Queue:
     reads: float = 0.0
     reads_per_write: float = 0.0
     measured: int = 1
+    lines: int = 1
+    """Lines like each other that all of it is spread over."""
 
     def reads_among(self, others: int) -> float:
         """Return transfers per operation of visits that only read, among so many other CPUs.
@@ -240,6 +208,7 @@ def load(work: Work, count: int, cores: int, instruction: float, transfer: float
         max(0.0, outside) + work.alone * moved,
         running,
         [queue.reads_among(others) * moved for queue in work.queues],
+        [queue.lines for queue in work.queues],
     )
     waits = [
         max(0.0, there - queue.own * instruction)
@@ -247,7 +216,7 @@ def load(work: Work, count: int, cores: int, instruction: float, transfer: float
     ]
     each = found.throughput / running
     # A lock that is held while others are taken is busy for them as well.
-    busy = [queue.writes * moved + queue.held * instruction for queue in work.queues]
+    busy = [queue.writes / queue.lines * moved + queue.held * instruction for queue in work.queues]
     worst = max(range(len(busy)), key=busy.__getitem__, default=None)
     if worst is not None and each * running * busy[worst] > 1:
         waits[worst] += running * busy[worst] - 1 / each
@@ -338,6 +307,7 @@ def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
             ),
             queue,
         )
+    yield from _others(result, others)
     for lock in result.locks:
         if lock.instructions:
             own, held = lock.own, lock.instructions
@@ -345,6 +315,35 @@ def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
                 Station(object=lock.name, line=0, transfers=0.0, own=own, held=held),
                 Queue(0.0, own=own, held=held),
             )
+
+
+def _others(result: WorkloadResult, others: int) -> Iterator[tuple[Station, Queue]]:
+    """Lines of walls that a result does not list one by one, as many like each other.
+
+    How many of their transfers are reads' is taken from those that it lists.
+    """
+    for wall in result.found:
+        same = (wall.kind, wall.name)
+        listed = [one for one in result.walls if (one.object.kind, one.object.name) == same]
+        lines = wall.lines - len(listed)
+        transfers = wall.transfers - sum(one.transfers for one in listed)
+        if lines <= 0 or transfers <= 0:
+            continue
+        known = sum(one.transfers for one in listed)
+        scale = transfers / known if known else 0.0
+        writing = sum(one.write_visits for one in listed) * scale
+        reading = sum(one.read_visits for one in listed) * scale
+        queue = replace(line_queue(transfers, writing, reading, others), lines=lines)
+        yield (
+            Station(
+                object=wall.name,
+                line=0,
+                lines=lines,
+                transfers=transfers,
+                reads=queue.reads,
+            ),
+            queue,
+        )
 
 
 def work_of(result: WorkloadResult) -> Work:

@@ -126,7 +126,7 @@ def queued(stations: Iterable[Station]) -> list[tuple[str, float, int]]:
     for station in stations:
         if station.transfers:
             transfers, lines = found.get(station.object, (0.0, 0))
-            found[station.object] = (transfers + station.transfers, lines + 1)
+            found[station.object] = (transfers + station.transfers, lines + station.lines)
     return sorted(
         ((name, *figures) for name, figures in found.items()), key=lambda one: (-one[1], one[0])
     )

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from partywall.core.errors import UsageProblem
 from partywall.model import profiles, published, queues, signal
+from partywall.model.network import solve
 from partywall.model.predict import overlay_stalls, signals
 from partywall.model.profiles import Level, Profile
-from partywall.model.queues import Queue, Work, neighbours, predict_work, solve
-from partywall.results.result import CallCount
+from partywall.model.queues import Queue, Work, neighbours, predict_work
+from partywall.results.result import CallCount, Wall
 
 TWO = profiles.load("ice-lake-2x32")
 GROUPS = profiles.load("milan-2x48")
@@ -203,6 +204,32 @@ def test_the_usual_lies_between_least_and_most(
             assert 0 <= found.low <= found.usual <= found.high
         assert point.relative.high <= 1
         assert point.stalled.high <= 1
+
+
+def test_a_table_is_many_lines_and_no_single_one() -> None:
+    one = Work(5000, (Queue(4.0),))
+    table = Work(5000, (Queue(4.0, lines=100),))
+    each = Work(5000, tuple(Queue(0.04) for _ in range(100)))
+    (single,), (spread,), (apart,) = (predict_work(work, TWO, [64]) for work in (one, table, each))
+    assert spread.relative.usual == pytest.approx(apart.relative.usual)
+    assert spread.relative.usual > 2 * single.relative.usual
+
+
+def test_lines_of_a_wall_that_are_not_listed_are_queued_for_as_well() -> None:
+    sample = builders.signal()
+    (first, second) = sample.walls[1:]
+    assert first.object.name == second.object.name
+    whole = sample.model_copy(update={"walls": [first, second]})
+    total = first.transfers + second.transfers
+    wall = Wall(kind="global", name=first.object.name, lines=2, transfers=total)
+    listed = sample.model_copy(update={"walls": [first], "objects": [wall]})
+    found, all_of_it = (queues.predict(one, TWO) for one in (listed, whole))
+    assert [station.lines for station in found.stations] == [1, 1]
+    moved = [station.transfers for station in found.stations]
+    assert moved == pytest.approx([first.transfers, second.transfers])
+    assert found.handed_over == pytest.approx(all_of_it.handed_over)
+    for one, other in zip(found.points, all_of_it.points, strict=True):
+        assert one.relative.usual == pytest.approx(other.relative.usual)
 
 
 def test_what_cannot_be_known_is_said() -> None:
