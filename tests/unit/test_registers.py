@@ -71,8 +71,20 @@ NOINLINE void of_a_cpu(struct percpu *counter)
 	__asm__ volatile("percpu_it: incq %%gs:%0" : "+m"(counter->b));
 }
 
+NOINLINE void set(unsigned long *map, long number)
+{
+	__asm__ volatile("set_it: orq $1, %0" : "+m"(map[number]));
+}
+
+NOINLINE void copy(unsigned char *to)
+{
+	__asm__ volatile("copy_it: incb %0" : "+m"(*to));
+}
+
 void _start(void)
 {
+	set(0, 0);
+	copy(0);
 	use(0, 0);
 	hand_on(0, 0);
 	add(0);
@@ -80,7 +92,7 @@ void _start(void)
 	of_a_cpu(0);
 }
 """
-LABELS = ("take_it", "use_it", "after", "add_it", "inside_it", "percpu_it")
+LABELS = ("take_it", "use_it", "after", "add_it", "inside_it", "percpu_it", "set_it", "copy_it")
 
 
 @dataclass(frozen=True)
@@ -193,7 +205,11 @@ def test_memory_of_which_nothing_is_known_is_what_it_is_used_as(code: Code) -> N
         Evidence(2000, 8, code.at["add_it"], 0),
     ]
     found = guesser.around(seen, 4096)
-    assert [(one.type.tag, one.shift, one.agreed) for one in found] == [("owner", 1000, 2)]
+    assert [(one.type.type_name(), one.shift, one.agreed) for one in found] == [
+        ("struct owner", 1000, 2),
+        # All that the lock's own code knows of it, which the first has in it.
+        ("int", 1008, 1),
+    ]
 
 
 def test_what_starts_before_the_memory_looked_at_is_told_as_well(code: Code) -> None:
@@ -201,3 +217,27 @@ def test_what_starts_before_the_memory_looked_at_is_told_as_well(code: Code) -> 
     found = guesser.around([Evidence(4, 4, code.at["use_it"], 0)], 4096)
     assert [(one.type.tag, one.shift) for one in found] == [("owner", -8)]
     assert guesser.around([Evidence(-400, 4, code.at["use_it"], 0)], 4096) == []
+
+
+def test_numbers_by_themselves_are_told_if_nothing_else_is(code: Code) -> None:
+    guesser = TypeGuesser(code.prog, CodeNamer(code.prog))
+    map_, owner = Evidence(80, 8, code.at["set_it"], 0), Evidence(92, 4, code.at["use_it"], 0)
+    (found,) = guesser.around([map_], 4096)
+    assert (found.type.name, found.shift, found.agreed) == ("unsigned long", 80, 1)
+    assert [one.type.type_name() for one in guesser.around([map_, owner], 4096)] == [
+        "struct owner",
+        "unsigned long",
+    ]
+
+
+def test_bytes_are_what_everything_is_made_of(code: Code) -> None:
+    guesser = TypeGuesser(code.prog, CodeNamer(code.prog))
+    assert guesser.around([Evidence(80, 1, code.at["copy_it"], 0)], 4096) == []
+
+
+def test_an_index_hides_a_structure_and_not_the_numbers_of_an_array(code: Code) -> None:
+    registers = Registers(code.prog)
+    assert registers.based(code.at["set_it"]) == []
+    element = registers.element(code.at["set_it"])
+    assert element is not None
+    assert element.size == 8

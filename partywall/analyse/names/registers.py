@@ -40,7 +40,7 @@ _NEAR = 1 << 20
 
 @dataclass(frozen=True)
 class Pointer:
-    """A pointer to a structure whose value is that of a register less ``less``."""
+    """A pointer whose value is that of a register less ``less``, and what it points to."""
 
     type: Type
     less: int
@@ -61,7 +61,7 @@ class Registers:
         self.argument = lru_cache(maxsize=None)(self._argument)
 
     def _pointers(self, address: int) -> dict[str, tuple[Pointer, ...]]:
-        """Register (capstone's name) -> pointers to structures in it; innermost scope first."""
+        """Register (capstone's name) -> pointers in it; innermost scope first."""
         found: dict[str, list[Pointer]] = {}
         try:
             registers = Object(self._prog, "struct pt_regs", value=self._given | {"ip": address})
@@ -86,14 +86,14 @@ class Registers:
         return {register: tuple(dict.fromkeys(all_)) for register, all_ in found.items()}
 
     def _pointer(self, frame: Any, name: str) -> tuple[str, Pointer] | None:
-        """The register that a variable is in, if it is a pointer to a structure."""
+        """The register that a variable is in, if it is a pointer to a structure or a number."""
         try:
             variable = frame[name]
             type_ = strip(variable.type_)
             if type_.kind != TypeKind.POINTER:
                 return None
             target = strip(type_.type)
-            if target.kind != TypeKind.STRUCT or not target.tag or not target.is_complete():
+            if not _is_structure(target) and not _is_number(target):
                 return None
             value = variable.value_()
         except (*UNREADABLE, FaultError):
@@ -108,6 +108,15 @@ class Registers:
     def based(self, address: int) -> list[tuple[Type, int]]:
         """Structures that the instruction's base register points to, and what offset in
         them it accesses. Empty if its address has an index."""
+        return [found for found in self._based(address, indexed=False) if _is_structure(found[0])]
+
+    def element(self, address: int) -> Type | None:
+        """The numbers, in an array or alone, that the instruction's base register points to."""
+        found = [type_ for type_, _ in self._based(address, indexed=True) if _is_number(type_)]
+        return found[0] if found else None
+
+    def _based(self, address: int, *, indexed: bool) -> list[tuple[Type, int]]:
+        """What the base register points to; ``indexed``: even if there is an index."""
         for insn in self._instructions(address, address + 1):
             for operand in insn.operands:
                 memory = operand.mem if operand.type == X86_OP_MEM else None
@@ -115,7 +124,9 @@ class Registers:
                     continue
                 # What lies in memory of each CPU is used through GS, and the pointer to it
                 # is the same for all: only the address is another.
-                if memory.index != X86_REG_INVALID or memory.segment not in _NO_SEGMENT:
+                if memory.segment not in _NO_SEGMENT:
+                    return []
+                if memory.index != X86_REG_INVALID and not indexed:
                     return []
                 there = self.pointers(address).get(insn.reg_name(memory.base), ())
                 return [(one.type, memory.disp + one.less) for one in there]
@@ -131,8 +142,7 @@ class Registers:
         found: list[tuple[Type, int]] = []
         before = [insn for insn in self._instructions(start, call) if insn.address < call]
         for insn in reversed(before):
-            there = self.pointers(insn.address + insn.size).get(name, ())
-            found += [(one.type, offset + one.less) for one in there]
+            found += self._structures(insn.address + insn.size, name, offset)
             if insn.group(CS_GRP_CALL) or insn.group(CS_GRP_JUMP):
                 break
             _, written = insn.regs_access()
@@ -146,9 +156,13 @@ class Registers:
                 name, offset = insn.reg_name(source.mem.base), offset + source.mem.disp
             else:
                 break
-            there = self.pointers(insn.address).get(name, ())
-            found += [(one.type, offset + one.less) for one in there]
+            found += self._structures(insn.address, name, offset)
         return tuple(dict.fromkeys(found))
+
+    def _structures(self, address: int, register: str, offset: int) -> list[tuple[Type, int]]:
+        """Structures that a register points to, and where in them ``offset`` behind that is."""
+        there = self.pointers(address).get(register, ())
+        return [(one.type, offset + one.less) for one in there if _is_structure(one.type)]
 
     def _instructions(self, start: int, end: int) -> list[Any]:
         try:
@@ -156,6 +170,15 @@ class Registers:
         except FaultError:
             return []
         return [one for one in self._decoder.disasm(code, start) if one.address < end]
+
+
+def _is_structure(type_: Type) -> bool:
+    return type_.kind == TypeKind.STRUCT and bool(type_.tag) and type_.is_complete()
+
+
+def _is_number(type_: Type) -> bool:
+    """Of more than a byte: those are what everything is made of, to code that copies."""
+    return type_.kind == TypeKind.INT and (type_.size or 0) > 1
 
 
 def _parts() -> dict[str, str]:

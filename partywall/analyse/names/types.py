@@ -257,12 +257,20 @@ class TypeGuesser:
                     continue
                 self._types[type_.tag] = type_
                 agreed[type_.tag, start] += 1
+        elements: Counter[tuple[str, int]] = Counter()
+        for seen in evidence:
+            element = self._registers.element(seen.code)
+            if element is not None and element.size == seen.size:
+                self._types[element.name] = element
+                elements[element.name, seen.offset] += 1
         order = sorted(
             agreed.items(), key=lambda one: (one[1], size_of(self._types[one[0][0]]), one[0])
         )
+        # Numbers that are by themselves, as per-CPU counters and bitmaps are.
+        found = [*reversed(order), *sorted(elements.items())]
         return [
             Guess(self._types[tag], start, sure=True, agreed=count, places=len(evidence))
-            for (tag, start), count in reversed(order)
+            for (tag, start), count in found
         ]
 
     def _count_votes(self, object_size: int, seen: Evidence) -> dict[tuple[str, int], int]:
