@@ -114,6 +114,8 @@ def download(package: Package, into: Path, progress: Progress) -> Path:
             reader.join()
     files = list(into.glob("*.deb"))
     if process.returncode or len(files) != 1:
+        # A suite that moves on drops what older lists have.
+        suites.forget(package.suite)
         errors = [line for line in "".join(said).splitlines() if line.startswith("E:")]
         why = re.sub(r"https?://\S+", "the archive", errors[0][2:].strip()) if errors else "no file"
         raise EnvironmentProblem(

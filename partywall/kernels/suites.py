@@ -46,6 +46,12 @@ def options(suite: str | None) -> list[str]:
     return [word for name, value in told.items() for word in ("-o", f"{name}={value}")]
 
 
+def forget(suite: str | None) -> None:
+    """Have a suite's lists fetched again before they are next used, whatever their age."""
+    if suite is not None:
+        (folder(suite) / "fetched").unlink(missing_ok=True)
+
+
 def refresh(suite: str | None, progress: Progress | None = None) -> None:
     """Fetch a suite's lists if they are a week old; without a suite do nothing.
 

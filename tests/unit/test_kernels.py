@@ -21,7 +21,7 @@ from partywall.core import elf
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Quiet
 from partywall.kernels import Kernel, Request, module_closure, require, resolve
-from partywall.kernels.apt import Package, parse_show
+from partywall.kernels.apt import Package, download, parse_show
 from partywall.kernels.kernel import embedded_config
 from partywall.kernels.modules import release_of
 from partywall.kernels.sources import debian, files
@@ -740,3 +740,18 @@ def test_a_suite_without_lists_is_named(apt: Path, suite: Path) -> None:
     (apt / "broken").touch()
     with pytest.raises(EnvironmentProblem, match="no lists of sid"):
         debian.newest_name("", "sid")
+
+
+def test_lists_that_promise_what_is_gone_are_fetched_again(
+    apt: Path, suite: Path, tmp_path: Path
+) -> None:
+    (apt / "pkgnames-linux-image-").write_text(f"{NAME}\n{NAME}-dbg")
+    debian.newest_name("", "sid")
+    (apt / "broken").touch()
+    gone = Package(NAME, "6.12.9-1", 1, "0" * 64, suite="sid")
+    with pytest.raises(EnvironmentProblem, match="failed"):
+        download(gone, tmp_path, Quiet())
+    (apt / "broken").unlink()
+    debian.newest_name("", "sid")
+    updates = [line for line in (apt / "asked").read_text().splitlines() if " update " in line]
+    assert len(updates) == 2
