@@ -15,6 +15,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from types import FrameType
@@ -55,6 +56,8 @@ class Apart:
             with self._lock, theirs:
                 if self._over:
                     raise EnvironmentProblem("stopped before it was begun")
+                # A process that serves all of them, and must not be born deaf to interrupts.
+                resource_tracker.ensure_running()
                 # As it is until the other one has said what an interrupt does to it.
                 before = signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINAL)
                 try:
@@ -64,7 +67,7 @@ class Apart:
                 self._alive.add(process)
             try:
                 value: T = self._listen(ours)
-            except EOFError:
+            except (EOFError, OSError):
                 process.join()
                 raise EnvironmentProblem(
                     f"a process that measured died (status {process.exitcode})",

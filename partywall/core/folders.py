@@ -26,8 +26,11 @@ class Folder:
     def __init__(self, kind: str) -> None:
         while True:
             self.path = Path(tempfile.mkdtemp(prefix=f"partywall-{kind}-{os.getpid()}-"))
-            self._held = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-            # Who cleans up may have come first, and be about to remove it.
+            # Who cleans up may have come first, and have removed it or be about to.
+            try:
+                self._held = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+            except FileNotFoundError:
+                continue
             fcntl.flock(self._held, fcntl.LOCK_SH)
             if self.path.exists():
                 return

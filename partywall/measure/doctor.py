@@ -120,6 +120,7 @@ def _memory() -> Iterator[Finding]:
         "memory",
         f"{free:,} MiB available: {fit} of {jobs} guests side by side, "
         f"each with {each:,} MiB for its recorder",
+        "end other programs" if memory.short(shapes, free) else None,
     )
 
 

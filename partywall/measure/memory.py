@@ -11,7 +11,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from partywall import guest
-from partywall.core.errors import EnvironmentProblem
 from partywall.core.topology import Topology
 
 RECORDED = 256
@@ -60,17 +59,23 @@ def beside(shape: Topology) -> int:
 
 
 def side_by_side(shapes: list[Topology], jobs: int, free: int) -> int:
-    """Return how many of these guests, at most ``jobs``, run side by side.
+    """Return how many of these guests, at most ``jobs``, run side by side; at least one."""
+    return max(1, min(jobs, len(shapes), free // _need(shapes)))
 
-    EnvironmentProblem if there is no room for the largest alone.
-    """
-    need = max(map(beside, shapes)) + RECORDED
-    if free < need:
-        raise EnvironmentProblem(
-            f"{free:,} MiB of memory are available, and a guest with its recorder takes {need:,}",
-            "end other programs, or ask for fewer containers",
-        )
-    return min(jobs, len(shapes), free // need)
+
+def short(shapes: list[Topology], free: int) -> str | None:
+    """Return what to say if the largest guest may not fit, which takes less than it may."""
+    need = _need(shapes)
+    if free >= need:
+        return None
+    return (
+        f"{free:,} MiB of memory are available, and a guest with its recorder may take {need:,}; "
+        "end other programs, or ask for fewer containers, if it is ended"
+    )
+
+
+def _need(shapes: list[Topology]) -> int:
+    return max(map(beside, shapes)) + RECORDED
 
 
 def limit(shape: Topology, jobs: int, free: int) -> int:

@@ -108,7 +108,11 @@ def check(wanted: Wanted, progress: Progress) -> Outcome:
     # What takes longest goes first, so that nothing long is left for the end.
     order = sorted(range(len(todo)), key=lambda n: (-todo[n].topology.total, n))
     free = memory.available()
-    jobs = memory.side_by_side([plan.topology for plan in todo], wanted.jobs, free)
+    shapes = [plan.topology for plan in todo]
+    jobs = memory.side_by_side(shapes, wanted.jobs, free)
+    warning = memory.short(shapes, free)
+    if warning is not None:
+        progress.note(warning)
     apart = Apart(progress)
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         running: dict[Future[Measured], int] = {}

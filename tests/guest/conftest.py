@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -65,11 +65,25 @@ def program(tmp_path: Path) -> Callable[[str], Path]:
     return build
 
 
+def guests_with(mark: str) -> list[str]:
+    """The command lines of guests whose environment has ``mark``, whoever started them."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes().decode(errors="replace")
+            marked = mark.encode() in (process / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if marked and "partywall-guest-" in command:
+            found.append(command.replace("\0", " "))
+    return found
+
+
 @pytest.fixture(autouse=True)
-def no_guest_is_left() -> None:
+def no_guest_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every test ends its guests, whatever it does to them."""
-    yield  # type: ignore[misc]
-    left = subprocess.run(
-        ["pgrep", "-f", f"partywall-guest-{os.getpid()}-"], capture_output=True, check=False
-    )
-    assert not left.stdout
+    # Files of tests run side by side, and a guest is some child's child.
+    mark = f"PARTYWALL_TEST_OF={os.getpid()}"
+    monkeypatch.setenv(*mark.split("="))
+    yield
+    assert guests_with(mark) == []

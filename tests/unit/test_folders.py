@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -99,3 +100,27 @@ def test_what_is_let_go_of_is_left_to_others() -> None:
     folder.let_go()
     folders.clean_up("guest")
     assert not folder.path.exists()
+
+
+@pytest.mark.parametrize("moment", ["mkdtemp", "open"])
+def test_who_cleans_up_before_a_folder_is_held_does_no_harm(
+    moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tempfile if moment == "mkdtemp" else os
+    real = getattr(module, moment)
+    rounds = []
+
+    def with_a_visitor(*arguments: object, **more: object) -> object:
+        made = real(*arguments, **more)
+        rounds.append(made)
+        if len(rounds) == 1:
+            with monkeypatch.context() as alone:
+                alone.setattr(module, moment, real)
+                folders.clean_up("guest")
+        return made
+
+    monkeypatch.setattr(module, moment, with_a_visitor)
+    folder = folders.Folder("guest")
+    assert folder.path.is_dir()
+    assert len(rounds) == 2
+    folder.remove()
