@@ -98,7 +98,9 @@ class LineNamer:
         key = (thing.address, thing.state)
         if key not in self._typed:
             self._typed[key] = self._with_type(thing)
-        return self._typed[key]
+        told = self._typed[key]
+        # Of an object that is not known as a whole, what is used there may be.
+        return told if told.type is not None else self._by_use(told, address)
 
     def _with_type(self, thing: Thing) -> Thing:
         assert thing.cache is not None
@@ -125,8 +127,9 @@ class LineNamer:
             return thing
         whole = thing.kind in ("global", "module")
         # Some way around it: an object's other lines tell its type as well.
-        start = thing.address if whole else address & -_AROUND
-        size = thing.size if whole else _AROUND
+        bounded = whole or thing.cache is not None
+        start = thing.address if bounded else address & -_AROUND
+        size = thing.size if bounded else _AROUND
         key = (start, thing.name)
         if key not in self._around:
             evidence = [
@@ -136,8 +139,10 @@ class LineNamer:
             self._around[key] = self._guesser.around(evidence, size)
         for guess in self._around[key]:
             first = start + guess.shift
+            if bounded and not 0 <= guess.shift <= size - size_of(guess.type):
+                continue
             if whole:
-                if guess.shift or size_of(guess.type) != size:
+                if size_of(guess.type) != size:
                     continue
                 return replace(thing, type=guess.type, detail=guess.why)
             if first <= address < first + size_of(guess.type):
@@ -147,7 +152,9 @@ class LineNamer:
                     address=first,
                     size=size_of(guess.type),
                     type=guess.type,
-                    detail=guess.why if thing.detail is None else f"{thing.detail}; {guess.why}",
+                    detail=guess.why
+                    if thing.detail is None or bounded
+                    else f"{thing.detail}; {guess.why}",
                 )
         return thing
 

@@ -253,8 +253,6 @@ class TypeGuesser:
             for type_, start in self._starts(seen):
                 if type_.tag is None or not -size_of(type_) < start < size:
                     continue
-                if type_.tag in _PARTS and (start, size_of(type_)) != (0, size):
-                    continue
                 self._types[type_.tag] = type_
                 agreed[type_.tag, start] += 1
         elements: Counter[tuple[str, int]] = Counter()
@@ -263,8 +261,15 @@ class TypeGuesser:
             if element is not None and element.size == seen.size:
                 self._types[element.name] = element
                 elements[element.name, seen.offset] += 1
+        # Parts of others come behind what they may be parts of.
         order = sorted(
-            agreed.items(), key=lambda one: (one[1], size_of(self._types[one[0][0]]), one[0])
+            agreed.items(),
+            key=lambda one: (
+                one[0][0] not in _PARTS,
+                one[1],
+                size_of(self._types[one[0][0]]),
+                one[0],
+            ),
         )
         # Numbers that are by themselves, as per-CPU counters and bitmaps are.
         found = [*reversed(order), *sorted(elements.items())]
