@@ -33,6 +33,7 @@ from partywall.core.errors import PartywallError
 from partywall.kernels import Request, resolve
 from partywall.measure import run
 from partywall.model import profiles
+from partywall.report.terminal import Shown
 from partywall.results import store
 
 
@@ -143,7 +144,7 @@ def check(
         except PartywallError as failure:
             unsaved = failure
         limit = threshold if fail_above is None else fail_above
-        show(outcome.result, as_json, as_ktap, limit, everything)
+        show(outcome.result, as_json, as_ktap, limit, profile, Shown(everything=everything))
         show_pairs(outcome.result, line_size, machine=as_json or as_ktap, everything=everything)
         if saved and not (as_json or as_ktap):
             click.echo(f"\nSaved as {saved}; partywall report shows it again.")

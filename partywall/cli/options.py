@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import math
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -83,6 +85,31 @@ class Rate(click.FloatRange):
 RATE = Rate(min=0)
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+def paged(render: Callable[[Console], None]) -> None:
+    """Print what ``render`` does, through a pager if it is longer than the terminal."""
+    out = Output()
+    if not out.is_terminal:
+        render(out)
+        return
+    file = io.StringIO()
+    # As wide and as colourful as the terminal is.
+    inside = Console(
+        file=file,
+        width=out.width,
+        force_terminal=True,
+        color_system=out.color_system,  # type: ignore[arg-type]
+        legacy_windows=False,
+    )
+    render(inside)
+    text = file.getvalue()
+    if text.count("\n") < out.height:
+        click.echo(text, nl=False, color=True)
+    else:
+        # less shows colours if it is told to, and leaves what was read on the screen.
+        os.environ.setdefault("LESS", "-RX")
+        click.echo_via_pager(text, color=True)
 
 
 @contextlib.contextmanager

@@ -18,28 +18,43 @@ from partywall.cli.options import (
     commands,
     html_options,
     one_view,
+    paged,
     view_options,
     write_html,
 )
 from partywall.model import profiles
+from partywall.model.profiles import Profile
 from partywall.report import ktap, saved, terminal
+from partywall.report.terminal import Shown
 from partywall.results import document, store
 from partywall.results.result import Result
 
 
-def show(result: Result, as_json: bool, as_ktap: bool, limit: float, everything: bool) -> None:
+def show(
+    result: Result, as_json: bool, as_ktap: bool, limit: float, profile: Profile, what: Shown
+) -> None:
     """Print a result in the view asked for. ``limit``: transfers per operation, for KTAP."""
     if as_json:
         click.echo(document.dump(result), nl=False)
     elif as_ktap:
         click.echo(ktap.render(result, limit), nl=False)
     else:
-        terminal.render(result, Output(), verbose=everything)
+        paged(lambda console: terminal.render(result, console, profile, what))
 
 
 @commands.command()
 @click.argument("file", type=FILE, required=False)
 @line_size_option
+@click.option(
+    "--workload",
+    "-w",
+    "names",
+    multiple=True,
+    metavar="NAME[/VARIANT]",
+    help="Show only this workload; may be given again.",
+)
+@click.option("--wall", type=int, metavar="N", help="Tell all of wall N, as the report numbers it.")
+@click.option("--function", metavar="NAME", help="Tell all of the walls that this function uses.")
 @view_options
 @html_options
 @click.option("--fail-above", type=RATE, metavar="X", help="As for check.")
@@ -55,6 +70,9 @@ def show(result: Result, as_json: bool, as_ktap: bool, limit: float, everything:
 def report(
     file: Path | None,
     line_size: str,
+    names: tuple[str, ...],
+    wall: int | None,
+    function: str | None,
     as_json: bool,
     as_ktap: bool,
     everything: bool,
@@ -71,7 +89,9 @@ def report(
         return 0
     profile = profiles.load(profile_name)
     result = store.load(file or store.newest(folder))
-    show(result, as_json, as_ktap, THRESHOLD if fail_above is None else fail_above, everything)
+    limit = THRESHOLD if fail_above is None else fail_above
+    what = terminal.Shown(names, everything, wall, function)
+    show(result, as_json, as_ktap, limit, profile, what)
     show_pairs(result, line_size, machine=as_json or as_ktap, everything=everything)
     if html_file is not None:
         write_html(html_file, result, None, profile)

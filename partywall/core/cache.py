@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import gzip
+import io
 import os
 import shutil
 import tempfile
@@ -87,6 +89,14 @@ def _make(place: Path, fill: Callable[[Path], None]) -> None:
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
+
+
+def packed(text: str) -> bytes:
+    """Return a text compressed by gzip; equal texts give equal bytes, with no name and no time."""
+    out = io.BytesIO()
+    with gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=0) as file:
+        file.write(text.encode())
+    return out.getvalue()
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

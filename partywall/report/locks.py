@@ -30,6 +30,18 @@ def bound(workload: WorkloadResult, lock: Lock) -> float:
     return ran / lock.instructions if lock.instructions else float("inf")
 
 
+def worst(workload: WorkloadResult) -> str | None:
+    """Return what the lock that bounds a workload most bounds it to, in words."""
+    ran = workload.instructions.kernel + workload.instructions.user
+    if not ran or not workload.locks or workload.locks[0].instructions < LEAST * ran:
+        return None
+    lock = workload.locks[0]
+    return (
+        f"{percent(lock.instructions / ran)} of an operation under {lock.name}: all together "
+        f"do at most {rate(bound(workload, lock))} times what one does"
+    )
+
+
 def blocks(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
     """The locks, those that most instructions run under first, and waits for RCU."""
     ran = workload.instructions.kernel + workload.instructions.user

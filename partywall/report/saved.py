@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.table import Table
 
-from partywall.report.terminal import print_blocks, text
+from partywall.report.blocks import print_blocks, text
 from partywall.results.store import Entry
 
 

@@ -1,88 +1,51 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A result for people at a terminal.
 
-The order is that of ``perf c2c``: line, offset in the line, code, containers.
-Names come last in every row, numbers before them. So a name that is too long
-for the terminal goes on in the next row with nothing else in between, and none
-needs to be cut. What we draw ourselves is ASCII and is said in words, colour
-only repeats it: a report reads the same in a file or a mail.
+It begins with what walls cost and what mends them; then come the walls of each
+workload, the worst first, each with the number that ``--wall`` takes. With many
+workloads they are told in brief, so that all fit into a few screens.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.measure import Measurement
-from rich.padding import Padding
+from rich.console import Console, RenderableType
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from partywall.report import locks
+from partywall.advice.mends import Advice
+from partywall.core.errors import UsageProblem
+from partywall.model.profiles import Profile
+from partywall.report import costs, detail, locks
+from partywall.report.blocks import WIDEST, Flow, columns, indent, print_blocks, text
+from partywall.report.walls import Wall, numbered
 from partywall.report.words import (
-    SCOPES,
-    Walled,
-    accesses,
     busiest,
-    by_object,
     count,
     function,
     known,
     percent,
-    plain,
     rate,
-    sharers,
     signed_hex,
-    topology,
 )
-from partywall.results.result import FieldUse, Line, Result, Site, WorkloadResult
+from partywall.results.result import Result, WorkloadResult
 
-# Spaces at a line's end, between them and it nothing but codes of colour.
-_TRAILING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")
+__all__ = ["DETAILED", "WIDEST", "Shown", "print_blocks", "render"]
 
-WIDEST = 120
-"""Columns used at most: a row that is longer is harder to follow."""
-
-DETAILED = 12
+DETAILED = 3
 """Walls of a workload shown with fields and code unless all are asked for."""
 
+LISTED = 20
+"""Walls of a workload that are listed, if few workloads are shown."""
 
-def render(result: Result, console: Console, *, top_sites: int = 6, verbose: bool = False) -> None:
-    """Print the result.
+FEW = 2
+"""Workloads up to which walls are told with all of their fields."""
 
-    ``top_sites``: places in the code shown for each wall. ``verbose``: every
-    wall and every place, however many. Made for 80 columns or more, whole
-    from 60 on.
-    """
-    print_blocks(_report(result, top_sites, verbose), console)
-
-
-def print_blocks(blocks: Iterable[RenderableType], console: Console) -> None:
-    """Prints blocks below each other, no wider than `WIDEST`, without trailing spaces."""
-    width = min(console.width, WIDEST)
-    for block in blocks:
-        with console.capture() as capture:
-            console.print(block, width=width, highlight=False)
-        # Tables pad their rows, which shows when a report is pasted elsewhere.
-        lines = [_TRAILING.sub(r"\1", line) for line in capture.get().split("\n")]
-        console.file.write("\n".join(lines))
-    console.file.flush()
-
-
-def _report(result: Result, top_sites: int, verbose: bool) -> Iterator[RenderableType]:
-    yield _header(result)
-    yield ""
-    if not result.workloads:
-        yield "No workload was measured."
-        return
-    yield _summary(result.workloads)
-    yield from _calls(result.workloads)
-    for workload in result.workloads:
-        yield ""
-        yield from _workload(workload, None if verbose else top_sites, verbose)
-
+PLACES = 4
+"""Places in the code shown for each line unless all are asked for."""
 
 BACKGROUND = 5
 """Lines of the background that are shown unless all are asked for."""
@@ -91,55 +54,87 @@ HANDED_OVER = 8
 """Kinds of memory handed over that are shown unless all are asked for."""
 
 
-# Building blocks
+@dataclass(frozen=True)
+class Shown:
+    """What of a result is shown: all but details, unless told."""
+
+    workloads: tuple[str, ...] = ()
+    """Names, with or without variants; all if empty."""
+    everything: bool = False
+    """Every wall with every place in the code."""
+    wall: int | None = None
+    """Only the wall of this number, in full."""
+    function: str | None = None
+    """Only walls that this function uses."""
 
 
-def text(words: str, style: str = "") -> Text:
-    """Return text as it is: no markup in it, nothing unprintable, never cut off."""
-    return Text(plain(words), style=style, overflow="fold")
+def render(result: Result, console: Console, profile: Profile, shown: Shown | None = None) -> None:
+    """Print a result. ``profile``: the machine that costs are for.
 
-
-def _indent(block: RenderableType, columns: int) -> Padding:
-    return Padding(block, (0, 0, 0, columns), expand=False)
-
-
-class _Flow:
-    """Pieces of text on one row while they fit; the next rows are indented.
-
-    A piece is broken only if it is wider than a row of its own, so that what
-    belongs together stays together at any width.
+    Made for 80 columns or more, whole from 60 on. UsageProblem if nothing is what
+    is asked for.
     """
-
-    indent = 2
-
-    def __init__(self, *pieces: Text) -> None:
-        self.pieces = pieces
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        row, used, indent = Text(overflow="fold"), 0, 0
-        for piece in self.pieces:
-            if used and indent + used + 2 + piece.cell_len > options.max_width:
-                yield _indent(row, indent)
-                row, used, indent = Text(overflow="fold"), 0, self.indent
-            if used:
-                row.append("  ")
-            row.append_text(piece)
-            used = row.cell_len
-        yield _indent(row, indent)
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        whole = sum(piece.cell_len + 2 for piece in self.pieces) - 2
-        return Measurement(min(whole, 20), whole).with_maximum(options.max_width)
+    print_blocks(list(_report(result, profile, shown or Shown())), console)
 
 
-def _table(numbers: Iterable[str], name: str) -> Table:
-    """A table with columns of numbers, then one of names."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for heading in numbers:
-        # Wide enough for any rate, so that tables below each other line up.
-        table.add_column(heading, justify="right", no_wrap=True, min_width=5, overflow="fold")
-    table.add_column(name, overflow="fold")
-    return table
+def _report(result: Result, profile: Profile, shown: Shown) -> Iterator[RenderableType]:
+    walls = _chosen(result, shown)
+    if shown.wall is not None or shown.function is not None:
+        advice = Advice(result)
+        for found in walls:
+            for wall in found:
+                yield from _story(wall, advice, everything=shown.everything)
+        return
+    yield _header(result)
+    yield ""
+    if not result.workloads:
+        yield "No workload was measured."
+        return
+    workloads = _workloads(result, shown.workloads)
+    yield from costs.blocks(result, list(zip(workloads, walls, strict=True)), profile)
+    in_full = shown.everything or len(walls) <= FEW
+    for workload, found in zip(workloads, walls, strict=True):
+        yield ""
+        yield _title(workload)
+        yield from (
+            _workload(workload, found, shown.everything) if in_full else _brief(workload, found)
+        )
+
+
+def _workloads(result: Result, names: Sequence[str]) -> list[WorkloadResult]:
+    """Those of these names, with or without variant; UsageProblem if one is not there."""
+    there = {name for one in result.workloads for name in (one.title, one.workload)}
+    for name in names:
+        if name not in there:
+            known = ", ".join(dict.fromkeys(one.title for one in result.workloads)) or "nothing"
+            raise UsageProblem(f"workload {name} was not measured", f"the result has {known}")
+    return [one for one in result.workloads if not names or {one.title, one.workload} & set(names)]
+
+
+def _chosen(result: Result, shown: Shown) -> list[list[Wall]]:
+    """The walls of each workload that is shown; UsageProblem if the one asked for is none."""
+    kept = _workloads(result, shown.workloads)
+    every = [
+        walls
+        for workload, walls in zip(result.workloads, numbered(result), strict=True)
+        if any(workload is one for one in kept)
+    ]
+    if shown.wall is not None:
+        there = [wall for walls in every for wall in walls]
+        found = [wall for wall in there if wall.number == shown.wall]
+        if not found:
+            last = max((wall.number for wall in there), default=0)
+            raise UsageProblem(f"there is no wall {shown.wall}", f"they go up to {last}")
+        return [found]
+    if shown.function is not None:
+        found = [wall for walls in every for wall in walls if wall.touched_by(shown.function)]
+        if not found:
+            raise UsageProblem(
+                f"no wall is used by {shown.function}",
+                "name the function that has the access, an inline one, or a lock's caller",
+            )
+        return [found]
+    return every
 
 
 # What was measured
@@ -147,14 +142,14 @@ def _table(numbers: Iterable[str], name: str) -> Table:
 
 def _header(result: Result) -> Table:
     kernel, environment = result.kernel, result.environment
-    shapes = dict.fromkeys(topology(workload.topology) for workload in result.workloads)
     rows = {
         "kernel": f"{kernel.release} ({kernel.source}), build ID {kernel.build_id}",
         "emulator": f"QEMU {environment.qemu}, CPU {environment.cpu_model}, "
         f"{1 << environment.icount_shift} ns per instruction",
-        "topology": f"{', '.join(shapes) or 'none'} (containers x CPUs of each)",
         "measured": f"{result.created} by Partywall {environment.partywall}",
     }
+    if result.lacks:
+        rows["lacks"] = f"{', '.join(result.lacks)}: saved as {result.measured_with}"
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, style="dim")
     table.add_column(overflow="fold")
@@ -163,77 +158,90 @@ def _header(result: Result) -> Table:
     return table
 
 
-def _summary(workloads: list[WorkloadResult]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    table.add_column("workload", overflow="fold")
-    # Here the name comes first, so the rest stands at the end of a long one.
-    for heading in ("topology", "verdict", "transfers/op", "kernel instr/op"):
-        table.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
-    for workload in workloads:
-        table.add_row(
-            text(workload.title, "bold"),
-            topology(workload.topology),
-            _verdict(workload),
-            rate(workload.judged),
-            rate(workload.instructions.kernel),
-        )
-    return table
-
-
-def _verdict(workload: WorkloadResult) -> Text:
-    if workload.isolated:
-        return Text("isolated", style="green")
-    if not workload.walls:
-        return Text("no wall", style="yellow")
-    return Text(count(len(workload.found), "wall"), style="bold red")
-
-
-def _calls(workloads: list[WorkloadResult]) -> Iterator[RenderableType]:
-    counted = [workload for workload in workloads if workload.calls]
-    if not counted:
-        return
-    yield ""
-    yield Text("calls/op", style="bold")
-    for workload in counted:
-        calls = ", ".join(f"{call.function} {rate(call.per_op)}" for call in workload.calls)
-        yield _indent(text(f"{workload.title}: {calls}"), 2)
+def _title(workload: WorkloadResult) -> Rule:
+    shape = workload.topology
+    where = f"{count(shape.containers, 'container')} x {count(shape.cpus, 'CPU')}"
+    return Rule(
+        text(f"{workload.title}, {where}", "bold"), characters="-", align="left", style="dim"
+    )
 
 
 # One workload
 
 
+def _story(wall: Wall, advice: Advice, *, everything: bool) -> Iterator[RenderableType]:
+    """All of one wall, with what mends it."""
+    yield _title(wall.workload)
+    yield from detail.wall(wall, None, verbose=everything)
+    for mend in advice.on(wall.lines, wall.workload):
+        yield indent(text(f"mend: {mend.words}", "green"), 2)
+    yield ""
+
+
+def _brief(workload: WorkloadResult, walls: list[Wall]) -> Iterator[RenderableType]:
+    """The worst walls in a few rows each, and how much there is besides."""
+    limit = f"{workload.limit or workload.threshold:g} transfers/op {costs.among(workload)}"
+    words = f", more than {limit} each"
+    if workload.isolated:
+        words = f": no more than {workload.threshold:g} transfers/op {costs.among(workload)}"
+    elif workload.verdict == "no wall":
+        words = f" can be told from {limit} on, but not all of them together are as few"
+    yield Text.assemble(costs.verdict(workload), words)
+    shown = walls[:DETAILED]
+    if shown:
+        table = columns(("wall", "transf/op"), "object; field and code of its worst line")
+        for wall in shown:
+            table.add_row(str(wall.number), rate(wall.transfers), detail.brief(wall))
+        yield table
+    rest = walls[len(shown) :]
+    if rest:
+        moved = sum(wall.transfers for wall in rest)
+        yield text(
+            f"{count(len(rest), 'more object')}, {rate(moved)} transfers/op: "
+            f"--wall {rest[0].number} to {rest[-1].number}, or -w {workload.title}",
+            "dim",
+        )
+    yield from _besides(workload)
+
+
+def _besides(workload: WorkloadResult) -> Iterator[RenderableType]:
+    """What moves and is no wall, in a row."""
+    said = [known(workload)] if workload.walls else []
+    held = locks.worst(workload)
+    if held is not None:
+        said.append(held)
+    if workload.sums is not None:
+        if workload.sums.handed_over:
+            said.append(f"handed over {rate(workload.sums.handed_over)} transfers/op")
+        if workload.sums.rest:
+            said.append(f"too seldom for a wall {rate(workload.sums.rest)}")
+    elif workload.passing:
+        moved = sum(group.transfers for group in workload.passing)
+        said.append(f"handed over {rate(moved)} transfers/op")
+    if workload.inside:
+        moved = sum(line.within for line in workload.inside)
+        said.append(f"between CPUs of one container {rate(moved)}")
+    if workload.background_transfers:
+        said.append(f"background {rate(workload.background_transfers)}")
+    if said:
+        yield text("; ".join(said), "dim")
+
+
 def _workload(
-    workload: WorkloadResult, top_sites: int | None, verbose: bool
+    workload: WorkloadResult, walls: list[Wall], verbose: bool
 ) -> Iterator[RenderableType]:
-    shape = workload.topology
-    where = f"{count(shape.containers, 'container')} x {count(shape.cpus, 'CPU')}"
-    yield Rule(
-        text(f"{workload.title}, {where}", "bold"), characters="-", align="left", style="dim"
-    )
     yield text(workload.operation)
     yield _findings(workload)
     yield from _effort(workload)
-    groups = by_object(workload.walls)
-    hidden = 0 if verbose else max(0, len(workload.walls) - DETAILED)
-    if len(workload.walls) > DETAILED:
+    if len(walls) > DETAILED:
         yield ""
-        yield from _overview(workload, groups)
-    left = len(workload.walls) - hidden
-    for walled in groups:
-        if left <= 0:
-            break
+        yield from _overview(walls, verbose)
+    for wall in walls if verbose else walls[:DETAILED]:
         yield ""
-        yield from _object(walled, walled.lines[:left], workload, top_sites)
-        left -= len(walled.lines)
-    if hidden:
-        worst_first = [line for walled in groups for line in walled.lines]
-        total = sum(line.judged for line in worst_first[-hidden:])
+        yield from detail.wall(wall, None if verbose else PLACES, verbose=verbose)
+    if len(walls) > DETAILED and not verbose:
         yield ""
-        yield Text(
-            f"{count(hidden, 'more wall')}, {rate(total)} transfers/op together; "
-            "--all shows them in full",
-            style="bold",
-        )
+        yield Text("--wall N tells all of one, --function NAME finds them, --all shows all")
     if workload.inside:
         yield ""
         yield from _inside(workload)
@@ -250,12 +258,12 @@ def _inside(workload: WorkloadResult) -> Iterator[RenderableType]:
         f"{rate(moved)} transfers/op",
         style="bold",
     )
-    table = _table(("transf/op",), "line and the code that touches it most")
+    table = columns(("transf/op",), "line and the code that touches it most")
     for line in sorted(workload.inside, key=lambda line: -line.within):
         pieces = [text(f"{line.object.name} {signed_hex(line.object.line)}", "bold")]
         pieces += [text(function(site), "cyan") for site in busiest(line)[:1]]
-        table.add_row(rate(line.within), _Flow(*pieces))
-    yield _indent(table, 2)
+        table.add_row(rate(line.within), Flow(*pieces))
+    yield indent(table, 2)
 
 
 def _passing(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
@@ -270,26 +278,23 @@ def _passing(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType
         "nobody comes back to, or that are used too seldom to tell"
     )
     shown = groups if verbose else groups[:HANDED_OVER]
-    table = _table(("transf/op", "lines"), "object")
+    table = columns(("transf/op", "lines"), "object")
     for group in shown:
         table.add_row(rate(group.transfers), f"{group.lines:,}", text(group.name))
-    yield _indent(table, 2)
+    yield indent(table, 2)
     if len(groups) > len(shown):
         rest = sum(group.transfers for group in groups[len(shown) :])
         words = f"{count(len(groups) - len(shown), 'more kind')}, {rate(rest)} transfers/op"
-        yield _indent(Text(f"{words}; --all shows them", style="dim"), 2)
+        yield indent(Text(f"{words}; --all shows them", style="dim"), 2)
 
 
 def _findings(workload: WorkloadResult) -> Text:
-    scope = SCOPES[workload.scope]
-    moved = workload.between if workload.scope == "between" else workload.within
-    if workload.at is not None:
-        scope = f"between {workload.at} containers"
-        moved = moved if workload.between_at is None else workload.between_at
+    scope = costs.among(workload)
+    moved = costs.moved(workload)
     limit = f"{workload.threshold:g}"
     if workload.isolated:
         words = f": no more than {limit} transfers/op {scope}"
-    elif not workload.walls and workload.sums is not None:
+    elif workload.verdict == "no wall" and workload.sums is not None:
         words = f", but {rate(workload.sums.handed_over)} transfers/op handed over {scope}"
     else:
         words = (
@@ -297,7 +302,7 @@ def _findings(workload: WorkloadResult) -> Text:
         )
     if moved > 0:
         words += f"; {rate(moved)} on all lines. {known(workload)}"
-    return Text.assemble(_verdict(workload), words)
+    return Text.assemble(costs.verdict(workload), words)
 
 
 def _effort(workload: WorkloadResult) -> Iterator[RenderableType]:
@@ -308,6 +313,9 @@ def _effort(workload: WorkloadResult) -> Iterator[RenderableType]:
         f"{rate(ran.background)} background instructions, {rate(workload.accesses)} accesses",
         "dim",
     )
+    if workload.calls:
+        calls = ", ".join(f"{call.function} {rate(call.per_op)}" for call in workload.calls)
+        yield text(f"calls/op: {calls}", "dim")
     yield text(
         f"{workload.operations:,} ops, {workload.window:,} per process "
         f"after {workload.warmup:,} to warm up; confinement: {workload.confinement}",
@@ -315,111 +323,35 @@ def _effort(workload: WorkloadResult) -> Iterator[RenderableType]:
     )
 
 
-def _overview(workload: WorkloadResult, groups: list[Walled]) -> Iterator[RenderableType]:
-    """Every wall in a row or less: objects of one name and kind share a row."""
-    rows: dict[tuple[str, str], list[Line]] = {}
-    for walled in groups:
-        rows.setdefault((walled.object.name, walled.object.kind), []).extend(walled.lines)
-    table = _table(("transf/op", "share", "lines"), "object and the code that touches it most")
-    total = workload.judged
-    for (name, _), lines in sorted(
-        rows.items(), key=lambda row: -sum(line.judged for line in row[1])
-    ):
-        transfers = sum(line.judged for line in lines)
-        pieces = [text(name, "bold")]
-        if any(line.false_sharing for line in lines):
+def _overview(walls: list[Wall], verbose: bool) -> Iterator[RenderableType]:
+    """A row or less for each wall."""
+    table = columns(
+        ("wall", "transf/op", "share", "lines"), "object and the code that uses it most"
+    )
+    total = sum(wall.transfers for wall in walls)
+    shown = walls if verbose else walls[:LISTED]
+    for wall in shown:
+        name = text(wall.object.title, "bold")
+        if wall.folded:
+            name.append(f" {wall.folded}")
+        pieces = [name]
+        if wall.false_sharing:
             pieces.append(Text("FALSE SHARING", style="bold yellow"))
-        sites = [site for line in lines for site in line.code]
-        if sites:
-            pieces.append(text(max(sites, key=accesses).function, "cyan"))
-        share = percent(transfers / total) if total else ""
-        table.add_row(rate(transfers), share, f"{len(lines):,}", _Flow(*pieces))
-    yield table
-
-
-# One object: line, offset in line, code, containers
-
-
-def _object(
-    walled: Walled, lines: tuple[Line, ...], workload: WorkloadResult, top_sites: int | None
-) -> Iterator[RenderableType]:
-    what = walled.object
-    heading = Text(f"{rate(walled.transfers)} transfers/op on ", style="bold", overflow="fold")
-    heading.append_text(text(what.title, "bold red"))
-    yield heading
-    facts: list[str] = [what.kind]
-    if what.type is not None and what.type not in what.name:
-        facts.append(what.type)
-    facts.append(f"{count(what.size, 'byte')} at {what.address}")
-    facts.append(count(len(walled.lines), "line"))
-    if what.state == "freed":
-        facts.append("freed")
-    if what.detail:
-        facts.append(what.detail)
-    yield _indent(text(", ".join(facts)), 2)
-    for position, line in enumerate(lines):
-        if position:
-            yield ""
-        yield from _line(line, workload, top_sites)
-
-
-def _line(line: Line, workload: WorkloadResult, top_sites: int | None) -> Iterator[RenderableType]:
-    said = Text(overflow="fold")
-    said.append(f"line {signed_hex(line.object.line)}", style="bold")
-    said.append(f": {rate(line.judged)} transfers/op, ")
-    said.append(sharers(line, workload.topology.containers))
-    other = line.within if workload.scope == "between" else line.between
-    if other > workload.threshold:
-        elsewhere = SCOPES["within" if workload.scope == "between" else "between"]
-        said.append(f"; {rate(other)} more {elsewhere}")
-    yield _indent(said, 2)
-    if line.false_sharing:
-        words = "FALSE SHARING: some CPUs pay for a field that they do not use"
-        yield _indent(Text(words, style="bold yellow"), 2)
-    if line.fields:
-        yield _indent(_fields(line.fields), 4)
-    sites = busiest(line)
-    shown = sites[:top_sites]
-    if shown:
-        yield _indent(_code(shown), 4)
-    if len(sites) > len(shown):
-        rest = sum(accesses(site) for site in sites[len(shown) :])
-        words = f"{count(len(sites) - len(shown), 'more place')}, {rate(rest)} accesses/op"
-        yield _indent(Text(f"{words}; --all shows them", style="dim"), 4)
-
-
-def _fields(fields: list[FieldUse]) -> Table:
-    table = _table(("read", "write", "atomic", "share", "offset", "size"), "field")
-    for use in sorted(fields, key=lambda use: (use.offset, use.path)):
+        if wall.sharers:
+            pieces.append(Text(f"of {wall.sharers}"))
+        code = [site for line in wall.lines for site in busiest(line)[:1]]
+        if code:
+            pieces.append(text(code[0].function, "cyan"))
+        share = percent(wall.transfers / total) if total else ""
         table.add_row(
-            rate(use.reads),
-            rate(use.writes),
-            rate(use.atomics),
-            percent(use.share),
-            f"{use.offset:#x}",
-            f"{use.size}",
-            text(use.path, "magenta"),
+            str(wall.number), rate(wall.transfers), share, f"{wall.count:,}", Flow(*pieces)
         )
-    return table
-
-
-def _code(sites: list[Site]) -> Table:
-    table = _table(("read", "write", "atomic"), "function, field, source, context")
-    for site in sites:
-        pieces = [text(function(site), "cyan")]
-        if site.field:
-            pieces.append(text(site.field, "magenta"))
-        if site.source:
-            pieces.append(text(site.source, "dim"))
-        if site.caller:
-            pieces.append(text(f"from {site.caller}", "cyan"))
-            if site.caller_source:
-                pieces.append(text(site.caller_source, "dim"))
-        pieces.append(text(site.context))
-        for position, name in enumerate(site.inlined):
-            pieces.append(text(f"{'in' if position else 'inline'} {name}", "dim"))
-        table.add_row(rate(site.reads), rate(site.writes), rate(site.atomics), _Flow(*pieces))
-    return table
+    yield table
+    rest = walls[len(shown) :]
+    if rest:
+        moved = sum(wall.transfers for wall in rest)
+        words = f"{count(len(rest), 'more object')}, {rate(moved)} transfers/op"
+        yield indent(Text(f"{words}; --all shows them", style="dim"), 2)
 
 
 # What the machine does by itself
@@ -434,7 +366,7 @@ def _background(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableT
         f"{count(len(workload.background), 'line')}, "
         f"{rate(workload.background_transfers)} transfers/op"
     )
-    table = _table(("transf/op",), "line, code and context")
+    table = columns(("transf/op",), "line, code and context")
     ordered = sorted(workload.background, key=lambda line: -line.transfers)
     shown = ordered if verbose else ordered[:BACKGROUND]
     for line in shown:
@@ -442,8 +374,8 @@ def _background(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableT
         pieces = [text(f"{what.name} {signed_hex(what.line)} ({what.kind})")]
         for site in busiest(line)[:1]:
             pieces += [text(function(site), "cyan"), text(site.context)]
-        table.add_row(rate(line.transfers), _Flow(*pieces))
-    yield _indent(table, 2)
+        table.add_row(rate(line.transfers), Flow(*pieces))
+    yield indent(table, 2)
     if len(ordered) > len(shown):
         words = f"{count(len(ordered) - len(shown), 'more line')}; --all shows them"
-        yield _indent(Text(words, style="dim"), 2)
+        yield indent(Text(words, style="dim"), 2)

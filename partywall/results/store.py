@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import itertools
 import os
 import re
@@ -30,7 +29,7 @@ ENDING = ".json.gz"
 def save(result: Result, folder: Path) -> Path:
     """Write the result whole under a name of its own; return its path."""
     stem = _stem(result)
-    data = _compressed(dump(result))
+    data = cache.packed(dump(result))
     # Written under a name that nobody else has, then given the first free one:
     # a link, unlike a rename, never takes the place of another file.
     draft = folder / f".{stem}.{os.getpid()}.{threading.get_ident()}"
@@ -133,14 +132,6 @@ def _stem(result: Result) -> str:
     shown = names if len("+".join(names)) <= 60 else [f"{len(names)}-workloads"]
     made = (re.sub("[^0-9A-Z]", "", result.created), result.kernel.release, "+".join(shown))
     return "-".join(re.sub(r"[^\w.+~-]", "_", part)[:80] for part in made if part)
-
-
-def _compressed(text: str) -> bytes:
-    """Equal texts give equal bytes: no name and no time is in them."""
-    out = io.BytesIO()
-    with gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=0) as file:
-        file.write(text.encode())
-    return out.getvalue()
 
 
 def _read(path: Path) -> bytes:

@@ -13,7 +13,11 @@ FIRST: Final = "partywall.result/1"
 
 _LACKS: Final[dict[str, list[str]]] = {
     FIRST: ["locks", "waits for RCU", "spinning apart from other instructions"],
-    "partywall.result/2": [],
+    "partywall.result/2": [
+        "figures for other numbers of containers",
+        "walls of some containers",
+        "what splitting saves",
+    ],
 }
 """What a version lacks that the one after it has, oldest first."""
 

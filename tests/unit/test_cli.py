@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import subprocess
 import sys
 import tempfile
+import termios
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -557,3 +559,44 @@ def test_lines_of_128_bytes_are_shown_on_demand(partywall: Partywall, saved: Pat
     assert (done.status, done.err) == (0, "")
     assert "pairs of lines as one of 128 bytes" in done.out
     json.loads(partywall("report", saved, "--line-size", "128", "--json").out)
+
+
+def on_a_terminal(arguments: list[str], rows: int, folder: Path) -> str:
+    """What a command shows on a terminal of so many rows, with a pager that says it is one."""
+    primary, secondary = os.openpty()
+    termios.tcsetwinsize(secondary, (rows, 80))
+    pager = folder / "pager"
+    pager.write_text("#!/bin/sh\necho PAGED\ncat\n")
+    pager.chmod(0o755)
+    done = subprocess.Popen(
+        [sys.executable, "-c", MAIN, *arguments],
+        stdin=secondary,
+        stdout=secondary,
+        stderr=secondary,
+        env={**os.environ, "PAGER": str(pager), "TERM": "xterm"},
+    )
+    os.close(secondary)
+    said = b""
+    with contextlib.suppress(OSError):
+        while data := os.read(primary, 1 << 16):
+            said += data
+    os.close(primary)
+    assert done.wait(60) == 0
+    return said.decode()
+
+
+def test_what_is_longer_than_the_terminal_is_paged(saved: Path, tmp_path: Path) -> None:
+    long = on_a_terminal(["report", str(saved)], 10, tmp_path)
+    assert long.startswith("PAGED")
+    assert "init_ucounts" in long
+    short = on_a_terminal(["report", str(saved)], 500, tmp_path)
+    assert "PAGED" not in short
+    assert "init_ucounts" in short
+
+
+def test_walls_of_a_saved_result_are_asked_for(partywall: Partywall, saved: Path) -> None:
+    assert "aa_label" not in partywall("report", saved, "--wall", "1").out
+    assert "aa_label" in partywall("report", saved, "--function", "apparmor_task_kill").out
+    assert "init_ucounts" not in partywall("report", saved, "-w", "overlay").out
+    refused(partywall("report", saved, "--wall", "9"), USAGE, "no wall 9", "up to 2")
+    refused(partywall("report", saved, "-w", "nonesuch"), USAGE, "nonesuch", "signal")

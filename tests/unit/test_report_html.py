@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import re
 import subprocess
@@ -16,7 +18,7 @@ import pytest
 from partywall.model import profiles
 from partywall.report import html
 from partywall.report.html import drawing
-from partywall.results.result import CallCount, Result
+from partywall.results.result import CallCount, Passing, Result
 
 TWO = profiles.load("ice-lake-2x32")
 VOID = set("meta link br hr img input col path use rect".split())
@@ -32,6 +34,13 @@ def before() -> Result:
 
 def after() -> Result:
     return builders.result(builders.signal().model_copy(update={"walls": [], "between": 0.0}))
+
+
+def opened(page: str) -> dict[str, str]:
+    """What each row of a page opens, by its key."""
+    (data,) = re.findall(r'<script id="packed" type="text/plain">(.*?)</script>', page, re.DOTALL)
+    found: dict[str, str] = json.loads(gzip.decompress(base64.b64decode(data)))
+    return found
 
 
 class Reader(HTMLParser):
@@ -73,6 +82,8 @@ def test_a_page_is_whole_and_the_same_each_time(other: Result | None) -> None:
     page = html.render(before(), other, TWO)
     assert page == html.render(before(), other, TWO)
     reader = read(page)
+    rows = {value for _, name, value in reader.attributes if name == "data-wall"}
+    assert rows == set(opened(page))
     for word in ("init_ucounts", "sysctl_lock", "synchronize_rcu", "isolated", "false sharing"):
         assert word in reader.said
     ids = [value for _, name, value in reader.attributes if name == "id"]
@@ -83,6 +94,7 @@ def test_a_page_is_whole_and_the_same_each_time(other: Result | None) -> None:
 
 def test_a_page_refers_to_nothing_outside_of_it() -> None:
     page = html.render(before(), after(), TWO)
+    page += "".join(opened(page).values())
     reader = read(page)
     for _, name, value in reader.attributes:
         if name in ("src", "href", "xlink:href", "srcset", "action", "data"):
@@ -105,13 +117,61 @@ def test_names_out_of_a_guest_do_nothing_in_a_page() -> None:
     kernel = found.kernel.model_copy(update={"release": EVIL, "source": EVIL, "version": EVIL})
     named = found.model_copy(update={"kernel": kernel})
     page = html.render(named, named, TWO)
+    page += "".join(opened(page).values())
     assert "<script>alert" not in page
     assert "\x1b" not in page
     assert not [name for _, name, _ in read(page).attributes if name == "onload"]
 
 
 def test_a_result_without_workloads_is_a_page_too() -> None:
-    assert "Summary" in read(html.render(builders.result(), None, TWO)).said
+    assert "What walls cost" in read(html.render(builders.result(), None, TWO)).said
+
+
+def test_all_that_the_result_has_is_in_the_page() -> None:
+    inside = builders.false_sharing().walls
+    groups = [Passing(name="kmalloc-1k", lines=7, transfers=20.0)]
+    one = builders.many_walls(200).model_copy(update={"inside": inside, "passing": groups})
+    page = html.render(builders.result(builders.signal(), one), None, TWO)
+    said = read(page).said + " ".join(opened(page).values())
+    every = [*one.walls, *one.inside, *builders.signal().background]
+    for line in every:
+        assert line.object.address in said
+        for site in line.code:
+            assert f"{site.function}+{site.offset:#x}" in said
+    for word in ("kmalloc-1k", "jiffies_64", "handed over", "background", "between CPUs of one"):
+        assert word in said
+
+
+def test_what_costs_most_stands_on_top_with_what_mends_it() -> None:
+    said = read(html.render(before(), None, TWO)).said
+    top = said[: said.index("Search")]
+    assert "init_ucounts" in top
+    assert "series ucounts/0001" in top
+    assert "Transfer: a cache line" in " ".join(top.split())
+
+
+def test_a_page_of_many_walls_is_small() -> None:
+    pages = html.render(builders.result(*[builders.many_walls(600)] * 3), None, TWO)
+    assert len(pages) < 1_500_000
+
+
+def test_a_browser_opens_a_wall(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(html.render(before(), None, TWO))
+    done = subprocess.run(
+        [
+            *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
+            f"--user-data-dir={tmp_path / 'profile'}",
+            *("--virtual-time-budget=20000", "--dump-dom", f"{page.as_uri()}#w0bw1"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    shown = done.stdout[: done.stdout.index('id="packed"')]
+    assert "dec_rlimit_put_ucounts+0x41" not in html.render(before(), None, TWO)
+    assert "dec_rlimit_put_ucounts+0x41" in shown
 
 
 def test_the_drawing_puts_fields_where_they_are() -> None:

@@ -10,9 +10,11 @@ import builders
 import pytest
 from rich.console import Console
 
+from partywall.model import profiles
 from partywall.report import locks, terminal
 from partywall.results.result import CallCount, Instructions, WorkloadResult
 
+PROFILE = profiles.load(profiles.DEFAULT)
 RAN = Instructions(kernel=990.0, user=10.0, background=5.0, spinning=77.0)
 
 
@@ -23,7 +25,8 @@ def workload(**more: Any) -> WorkloadResult:
 def shown(one: WorkloadResult, *, verbose: bool = False) -> str:
     file = io.StringIO()
     console = Console(file=file, width=80)
-    terminal.render(builders.result(one), console, verbose=verbose)
+    shown = terminal.Shown(everything=verbose)
+    terminal.render(builders.result(one), console, PROFILE, shown)
     return file.getvalue()
 
 

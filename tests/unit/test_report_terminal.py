@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import re
+from typing import Any
 
 import builders
 import pytest
@@ -14,12 +15,17 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from partywall.report import terminal
-from partywall.results.result import Passing, Result, WorkloadResult
+from partywall.core.errors import UsageProblem
+from partywall.model import profiles
+from partywall.report import detail, terminal
+from partywall.report.terminal import Shown
+from partywall.results.result import Passing, Result, Sums, Wall, WorkloadResult
+
+PROFILE = profiles.load(profiles.DEFAULT)
 
 
-def shown(result: Result, width: int = 80, *, colour: bool = False, **options: int) -> str:
-    """What lands in a file, or with ``colour`` on a terminal."""
+def shown(result: Result, width: int = 80, *, colour: bool = False, **what: Any) -> str:
+    """What lands in a file, or with ``colour`` on a terminal. ``what``: see `Shown`."""
     file = io.StringIO()
     console = Console(
         file=file,
@@ -28,8 +34,7 @@ def shown(result: Result, width: int = 80, *, colour: bool = False, **options: i
         color_system="standard" if colour else None,
         legacy_windows=False,
     )
-    verbose = bool(options.pop("verbose", False))
-    terminal.render(result, console, verbose=verbose, **options)
+    terminal.render(result, console, PROFILE, Shown(**what))
     return file.getvalue()
 
 
@@ -60,14 +65,14 @@ def result() -> Result:
 @pytest.mark.parametrize("width", [40, 80, 100, 120, 200])
 def test_no_row_is_wider_than_the_terminal(result: Result, width: int) -> None:
     everything = builders.result(*result.workloads, builders.many_walls())
-    report = shown(everything, width, verbose=True)
+    report = shown(everything, width, everything=True)
     assert max(cell_len(row) for row in report.splitlines()) <= min(width, terminal.WIDEST)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_every_name_is_whole(result: Result, width: int) -> None:
     everything = builders.result(*result.workloads, builders.many_walls())
-    report = squeezed(shown(everything, width, verbose=True))
+    report = squeezed(shown(everything, width, everything=True))
     wanted = {name for workload in everything.workloads for name in names(workload)}
     assert [name for name in wanted if squeezed(name) not in report] == []
     assert everything.kernel.build_id in report
@@ -92,17 +97,142 @@ def test_colour_adds_no_meaning(result: Result) -> None:
 
 def test_the_summary_has_a_row_for_each_workload(result: Result) -> None:
     rows = [" ".join(row.split()) for row in shown(result).splitlines()]
-    assert "signal 8 x 1 2 walls 6.03 4,811" in rows
-    assert "overlay/access 8 x 1 isolated 0 4,811" in rows
-    assert "overlay/access-shared 1 x 8 1 wall 12.0 4,811" in rows
+    for words in (
+        r"signal 8 x 1 2\d% at 64 2 walls 6.03 6.05",
+        "overlay/access 8 x 1 100% at 64 isolated 0 0",
+        r"overlay/access-shared 1 x 8 \d% at 64 1 wall 12.0 12.0",
+    ):
+        assert [row for row in rows if re.fullmatch(words, row)], words
+
+
+def test_what_costs_most_comes_first_with_what_mends_it(result: Result) -> None:
+    report = " ".join(shown(result).split())
+    (signal,) = re.findall(r"mends it \(series.*?\) signal, 8 x 1 (.*?) overlay", report)
+    assert re.search(r"\d+% 1 init_ucounts series ucounts/0001", signal)
+    assert re.search(r"\d+% 2 kmalloc-256: struct aa_label series apparmor/0001", signal)
+    assert "Linux 6.13: override_creds() without references" in report
+
+
+def test_an_upper_bound_is_said_to_be_one() -> None:
+    lock = builders.lock("sysctl_lock", 50, slept=0.5)
+    workload = builders.signal().model_copy(update={"locks": [lock]})
+    assert re.search(r"at most \d+% at 64", shown(builders.result(workload)))
+    assert "at most" not in shown(builders.result(builders.signal()))
+
+
+def test_a_result_of_an_older_version_says_what_it_lacks(result: Result) -> None:
+    told = {"lacks": ["locks", "names"], "measured_with": "partywall.result/1"}
+    report = shown(result.model_copy(update=told))
+    assert "locks, names: saved as partywall.result/1" in report
+    assert "lacks" not in shown(result)
+
+
+def test_five_workloads_fit_into_120_lines_however_many_walls(result: Result) -> None:
+    locks = [builders.lock("kmalloc-256: struct kernfs_root", 900, field="kernfs_rwsem")]
+    groups = [Passing(name=f"kmalloc-{n}", lines=n + 1, transfers=20.0 - n) for n in range(12)]
+    large = builders.many_walls(500).model_copy(update={"locks": locks, "passing": groups})
+    three = [large.model_copy(update={"workload": name}) for name in ("fork", "netns", "negative")]
+    report = shown(builders.result(*result.workloads, *three))
+    assert len(report.splitlines()) <= 120
+    assert report.count("more objects") == 3
+
+
+def test_numbers_of_walls_run_through_the_result_and_stay(result: Result) -> None:
+    report = shown(result)
+    for number, name in ((1, "init_ucounts"), (2, "kmalloc-256: struct aa_label"), (3, "cred")):
+        assert re.search(rf"^ +{number} +[\d.]+  {name}", report, re.MULTILINE)
+    only = shown(result, workloads=("overlay/access-shared",))
+    assert "wall 3: 12.0 transfers/op on cred: struct cred" in only
+    assert "init_ucounts" not in only
+
+
+@pytest.mark.parametrize("name", ["overlay", "overlay/access-shared"])
+def test_a_workload_is_shown_by_itself(result: Result, name: str) -> None:
+    report = shown(result, workloads=(name,))
+    assert "struct cred" in report
+    assert "signal" not in report
+
+
+def test_one_wall_is_told_in_full(result: Result) -> None:
+    report = shown(result, wall=1)
+    assert "wall 1: 4.03 transfers/op on init_ucounts" in report
+    assert "mend: series ucounts/0001" in report
+    assert "get_ucounts+0x9" in report
+    assert "aa_label" not in report
+
+
+def test_walls_that_a_function_uses_are_found(result: Result) -> None:
+    assert "init_ucounts" in shown(result, function="dec_rlimit_put_ucounts")
+    # Inline functions count, and who called a lock.
+    assert "init_ucounts" in shown(result, function="atomic_long_add_return")
+    assert "aa_label" not in shown(result, function="get_ucounts")
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ({"wall": 4}, "no wall 4"),
+        ({"wall": 0}, "no wall 0"),
+        ({"function": "nonesuch"}, "nonesuch"),
+        ({"workloads": ("nonesuch",)}, "nonesuch was not measured"),
+        ({"workloads": ("signal",), "wall": 3}, "no wall 3"),
+    ],
+)
+def test_what_is_not_in_a_result_is_said(result: Result, what: Any, words: str) -> None:
+    with pytest.raises(UsageProblem, match=words):
+        shown(result, **what)
+
+
+def test_a_wall_of_some_containers_is_said_to_be_theirs() -> None:
+    line = builders.named_wall("hashed_lock").model_copy(update={"sharing": "some"})
+    judged = Wall(
+        kind="global", name="hashed_lock", lines=40, transfers=9.0, sharing="some", sharers=[2, 3]
+    )
+    one = builders.workload("futex", [line], objects=[judged])
+    for report in (shown(builders.result(one)), shown(builders.result(one, one, one))):
+        assert re.search(r"containers 2-3\b", report)
+        assert "9.00" in report
+    assert "40 lines, of which 1 is listed" in shown(builders.result(one))
+
+
+def test_what_splitting_saves_is_said() -> None:
+    (line,) = builders.false_sharing().walls
+    one = builders.workload("overlay", [line.model_copy(update={"split_saves": 8.0})])
+    assert "splitting its fields saves 8.00 of 12.0" in shown(builders.result(one))
+
+
+def test_what_is_not_isolated_and_has_no_wall_is_no_wall() -> None:
+    sums = Sums(walls=0.0, handed_over=3.0, rest=0.5)
+    one = builders.workload("netns", [], sums=sums, limit=0.25)
+    for report in (shown(builders.result(one)), shown(builders.result(one, one, one))):
+        assert "isolated" not in report
+        assert "no wall" in report
+
+
+def test_like_objects_are_one_wall() -> None:
+    wall = builders.named_wall("struct page")
+    pages = [
+        wall.model_copy(
+            update={"object": wall.object.model_copy(update={"address": f"{0xFFFF0000 + n:#x}"})}
+        )
+        for n in range(0, 64 * 34, 64)
+    ]
+    result = builders.result(builders.workload("fork", pages))
+    report = shown(result, wall=1)
+    assert "wall 1: 102 transfers/op on struct page x 34" in report
+    assert report.count("function, field, source") == 1
+    assert "x 33 more with the same fields, 99.0 transfers/op" in " ".join(report.split())
+    assert f"{0xFFFF0000 + 64 * 33:#x}" in report
+    assert shown(result, everything=True).count("function, field, source") == 34
 
 
 def test_counted_calls_are_shown(result: Result) -> None:
-    assert "signal: kmem_cache_alloc_noprof 1.00, kmem_cache_free 1.00" in shown(result)
+    only = shown(result, workloads=("signal",))
+    assert "calls/op: kmem_cache_alloc_noprof 1.00, kmem_cache_free 1.00" in only
 
 
 def test_lines_of_an_object_share_a_heading(result: Result) -> None:
-    report = shown(result)
+    report = shown(result, workloads=("signal",))
     assert report.count("4.03 transfers/op on init_ucounts") == 1
     assert report.count("on init_ucounts") == 1
     assert re.search(r"line \+0x0: 2\.03 transfers/op, written by all 8 containers", report)
@@ -110,7 +240,7 @@ def test_lines_of_an_object_share_a_heading(result: Result) -> None:
 
 
 def test_the_worst_object_comes_first(result: Result) -> None:
-    report = shown(result)
+    report = shown(result, workloads=("signal",))
     assert report.index("on init_ucounts") < report.index("on kmalloc-256: struct aa_label")
 
 
@@ -128,9 +258,11 @@ def test_fields_stand_in_the_order_of_their_offsets() -> None:
 
 def test_the_scope_of_the_walls_is_said(result: Result) -> None:
     report = " ".join(shown(result).split())
-    assert "2 walls: 6.03 transfers/op between containers" in report
-    assert "1 wall: 12.0 transfers/op between CPUs of one container" in report
+    assert "2 walls, more than 0.01 transfers/op between containers" in report
+    assert "1 wall, more than 0.01 transfers/op between CPUs of one container" in report
     assert "isolated: no more than 0.01 transfers/op between containers" in report
+    only = " ".join(shown(result, workloads=("signal",)).split())
+    assert "2 walls: 6.03 transfers/op between containers" in only
 
 
 def test_transfers_of_the_other_scope_are_mentioned() -> None:
@@ -140,7 +272,8 @@ def test_transfers_of_the_other_scope_are_mentioned() -> None:
 
 
 def test_background_and_named_share_are_shown(result: Result) -> None:
-    report = " ".join(shown(result).split())
+    assert "99.7% of transfers have a name" in shown(result)
+    report = " ".join(shown(result, workloads=("signal",)).split())
     assert "background (ticks, RCU, scheduler): 1 line, 0.031 transfers/op" in report
     assert "0.031 jiffies_64 +0x0 (global) tick_do_update_jiffies64+0xa3 irq" in report
     assert "99.7% of transfers have a name" in report
@@ -149,13 +282,14 @@ def test_background_and_named_share_are_shown(result: Result) -> None:
 def test_many_walls_are_listed_and_the_worst_detailed() -> None:
     workload = builders.many_walls(120)
     report = shown(builders.result(workload), 120)
-    detailed = re.findall(r"^  line [+-]0x", report, re.MULTILINE)
-    assert len(detailed) == terminal.DETAILED
-    hidden = sum(wall.transfers for wall in workload.walls[terminal.DETAILED :])
-    assert f"108 more walls, {hidden:,.0f} transfers/op together; --all" in report
-    table = report[report.index("object and the code") : report.index("transfers/op on")]
-    counted = [int(row.split()[2]) for row in table.splitlines()[1:] if "%" in row]
-    assert sum(counted) == 120
+    assert len(re.findall(r"^wall \d+: ", report, re.MULTILINE)) == terminal.DETAILED
+    table = report[report.index("object and the code") : report.index("wall 1: ")]
+    rows = [row for row in table.splitlines() if "%" in row]
+    assert len(rows) == terminal.LISTED
+    counted = sum(int(row.split()[3]) for row in rows)
+    names = {(wall.object.name, wall.object.kind) for wall in workload.walls}
+    assert f"{len(names) - terminal.LISTED} more objects" in table
+    assert counted < 120
 
 
 def test_an_object_of_many_lines_counts_by_its_lines() -> None:
@@ -168,28 +302,31 @@ def test_an_object_of_many_lines_counts_by_its_lines() -> None:
     report = shown(builders.result(workload))
     assert "60.0 transfers/op on hash_table" in report
     assert "global, 8 bytes at 0xffffffff82a00000, 20 lines" in report
-    assert len(re.findall(r"^  line \+0x", report, re.MULTILINE)) == terminal.DETAILED
-    assert "9 more walls, 27.0 transfers/op together" in report
+    assert len(re.findall(r"^  line \+0x", report, re.MULTILINE)) == detail.LINES + 1
+    assert "12 more lines, 36.0 transfers/op; --all shows them" in report
 
 
 def test_verbose_details_every_wall_and_place() -> None:
-    report = shown(builders.result(builders.many_walls(120)), verbose=True)
+    report = shown(builders.result(builders.many_walls(120)), everything=True)
     assert len(re.findall(r"^  line [+-]0x", report, re.MULTILINE)) == 120
     assert "--all" not in report
 
 
 def test_few_walls_need_no_overview(result: Result) -> None:
-    report = shown(result)
+    report = shown(result, workloads=("signal",))
     assert "object and the code" not in report
-    assert "more wall" not in report
+    assert "more object" not in report
 
 
 def test_only_the_busiest_places_are_shown_unless_all_are_asked_for() -> None:
-    result = builders.result(builders.false_sharing())
-    report = shown(result, top_sites=2)
-    assert "revert_creds" not in report
-    assert "1 more place, 4.00 accesses/op; --all shows them" in report
-    assert "revert_creds" in shown(result, top_sites=2, verbose=True)
+    wall = builders.named_wall("counter")
+    code = [builders.site(f"function_{n}", n, "", writes=10.0 - n) for n in range(6)]
+    result = builders.result(builders.workload("w", [wall.model_copy(update={"code": code})]))
+    report = shown(result)
+    assert "function_3" in report
+    assert "function_4" not in report
+    assert "2 more places, 11.0 accesses/op; --all shows them" in report
+    assert "function_5" in shown(result, everything=True)
 
 
 def test_a_result_without_workloads_is_said_to_be_empty() -> None:
@@ -220,7 +357,7 @@ def test_no_name_breaks_the_report(name: str, width: int) -> None:
 @pytest.mark.parametrize("name", ["[bold]x[/bold]", "a[red", ":smile:", "rlimit[/]"])
 def test_markup_in_a_name_is_text(name: str) -> None:
     report = shown(builders.result(builders.workload("w", [builders.named_wall(name)])))
-    assert report.count(name) == 3
+    assert report.count(name) == 4
 
 
 def test_what_is_handed_over_is_told_apart_from_walls() -> None:
@@ -231,7 +368,7 @@ def test_what_is_handed_over_is_told_apart_from_walls() -> None:
     assert "kmalloc-7" in report
     assert "kmalloc-8" not in report
     assert "4 more kinds, 42.0 transfers/op; --all shows them" in report
-    everything = shown(builders.result(workload), verbose=True)
+    everything = shown(builders.result(workload), everything=True)
     assert "kmalloc-11" in everything
 
 

@@ -18,7 +18,7 @@ PROGRAM = Path(partywall.__file__).parent
 CHECKOUT = PROGRAM.parent
 
 ROOMS = (
-    "cli report model clock measure analyse record guest workloads kernels results core"
+    "cli report advice model clock measure analyse record guest workloads kernels results core"
 ).split()
 """From top to bottom: a room imports from those behind it here, and from itself."""
 

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """One HTML file that stands alone: a result, or two side by side, with curves.
 
-It loads nothing, works without JavaScript but for printing, and follows the
-reader's choice of dark or light.
+It loads nothing and follows the reader's choice of dark or light. What a wall's row
+opens, and the search, need JavaScript: those details lie in the page packed.
 """
 
 from __future__ import annotations
 
+import base64
+import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,17 +17,21 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from markupsafe import Markup
 
 from partywall import __version__
+from partywall.advice.mends import Advice, Mend
+from partywall.core.cache import packed
 from partywall.model import published
+from partywall.model.cost import Cost
 from partywall.model.predict import Outlook, outlook
 from partywall.model.profiles import Profile
 from partywall.model.queues import Prediction
-from partywall.report import locks
+from partywall.report import costs, locks
 from partywall.report.html import charts, drawing
 from partywall.report.predict import speed
+from partywall.report.walls import Wall, alike, fold, numbered
 from partywall.report.words import (
-    SCOPES,
-    by_object,
+    busiest,
     count,
+    known,
     percent,
     plain,
     rate,
@@ -32,7 +39,7 @@ from partywall.report.words import (
     signed_hex,
     topology,
 )
-from partywall.results.compare import keyed
+from partywall.results.compare import Key, keyed
 from partywall.results.result import Result, WorkloadResult
 
 _HERE = Path(__file__).resolve().parent
@@ -42,11 +49,61 @@ ROWS = 14
 VISIBLE = 0.005
 """Share of time below which a wall has no row of its own."""
 
-LOCKS = 20
-"""Locks listed for each workload."""
 
-OBJECTS = 60
-"""Objects that are drawn for each workload, the worst first."""
+@dataclass(frozen=True)
+class Row:
+    """Like objects, with what opens under them."""
+
+    key: str
+    """Of the row in the page."""
+    wall: Wall
+    number: int | None = None
+    """As the report at a terminal has it, if it is a wall."""
+    waits: float = 0.0
+    """Share of its time that each container waits here."""
+    mends: tuple[Mend, ...] = ()
+
+    @property
+    def code(self) -> str:
+        """The place in the code that uses its worst line most."""
+        sites = busiest(self.wall.lines[0])
+        return drawing.place(sites[0]) if sites else ""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One workload on one kernel."""
+
+    label: str
+    result: WorkloadResult
+    cost: Cost
+    walls: list[Row]
+    inside: list[Row]
+    background: list[Row]
+
+    @property
+    def moved(self) -> float:
+        """Transfers per operation of all lines, as the verdict counts them."""
+        return costs.moved(self.result)
+
+    @property
+    def among(self) -> str:
+        """Between whom."""
+        return costs.among(self.result)
+
+    @property
+    def costly(self) -> list[Row]:
+        """The walls that cost most."""
+        worst = {
+            wall.number for wall, _ in costs.worst([row.wall for row in self.walls], self.cost)
+        }
+        found = [row for row in self.walls if row.number in worst]
+        return sorted(found, key=lambda row: (-row.waits, row.key))
+
+    @property
+    def rows(self) -> list[Row]:
+        """All that opens."""
+        return [*self.walls, *self.inside, *self.background]
 
 
 @dataclass(frozen=True)
@@ -69,13 +126,8 @@ class Section:
     curve: Markup
     published: published.Published | None
     heat: list[HeatRow]
-
-    @property
-    def sides(self) -> list[tuple[str, WorkloadResult]]:
-        """What is shown in full: the one kernel, or both by name."""
-        if self.after is None:
-            return [("", self.before)]
-        return [("before", self.before), ("after", self.after)]
+    sides: list[Side]
+    """What is shown in full: the one kernel, or both by name."""
 
 
 def _heat(prediction: Prediction) -> list[HeatRow]:
@@ -114,26 +166,83 @@ def _curve(
     return Markup(charts.throughput(name, curves, series, expected.of, expected.cores))  # noqa: S704
 
 
+def _side(
+    label: str,
+    key: str,
+    result: WorkloadResult,
+    walls: list[Wall],
+    advice: Advice,
+    profile: Profile,
+) -> Side:
+    cost = costs.at(result, profile)
+    return Side(
+        label=label,
+        result=result,
+        cost=cost,
+        walls=[
+            Row(
+                f"{key}w{wall.number}",
+                wall,
+                wall.number,
+                cost.waits.get(wall.object.name, 0.0),
+                tuple(advice.on(wall.lines, result)),
+            )
+            for wall in walls
+        ],
+        inside=[Row(f"{key}i{wall.number}", wall) for wall in fold(result.inside, result)],
+        background=[Row(f"{key}g{wall.number}", wall) for wall in fold(result.background, result)],
+    )
+
+
+def _walls(result: Result) -> dict[Key, list[Wall]]:
+    every = zip(result.workloads, numbered(result), strict=True)
+    return {key: walls for one, walls in every for key in keyed([one])}
+
+
 def _sections(told: Outlook, before: Result, after: Result | None) -> list[Section]:
     others = keyed(after.workloads) if after else {}
+    walls, advice = _walls(before), Advice(before)
+    walls_after, advice_after = (_walls(after), Advice(after)) if after else ({}, advice)
     found = []
     for number, ((key, one), pair) in enumerate(
         zip(keyed(before.workloads).items(), told.workloads, strict=True)
     ):
         series = published.of(one.title, one.scope)
+        other = others.get(key)
+        label = "before" if other else ""
+        sides = [_side(label, f"w{number}b", one, walls[key], advice, told.profile)]
+        if other:
+            mine = walls_after[key]
+            sides.append(_side("after", f"w{number}a", other, mine, advice_after, told.profile))
         found.append(
             Section(
                 anchor=f"w{number}",
                 before=one,
-                after=others.get(key),
+                after=other,
                 expected=pair.before,
                 expected_after=pair.after,
                 curve=_curve(f"w{number}c", pair.before, pair.after, told, series),
                 published=series,
                 heat=_heat(pair.before),
+                sides=sides,
             )
         )
     return found
+
+
+def _packed(environment: Environment, sections: list[Section]) -> str:
+    """The details of all rows by key, compressed. Equal ones give equal text."""
+    module = environment.get_template("wall.html.j2").make_module(
+        {"alike": alike, "draw": drawing.draw, "place": drawing.place, "sharers": sharers}
+    )
+    rows = [row for section in sections for side in section.sides for row in side.rows]
+    # Tabs and blank lines would be most of it.
+    details = {
+        row.key: re.sub(r">\s+<", "><", str(module.detail(row.wall))).strip()  # type: ignore[attr-defined]
+        for row in rows
+    }
+    text = json.dumps(details, separators=(",", ":"))
+    return base64.b64encode(packed(text)).decode()
 
 
 def render(before: Result, after: Result | None, profile: Profile) -> str:
@@ -155,20 +264,17 @@ def render(before: Result, after: Result | None, profile: Profile) -> str:
         "count": count,
         "hex": signed_hex,
     }
+    sections = _sections(told, before, after)
     return environment.get_template("page.html.j2").render(
         before=before,
         after=after,
         told=told,
-        sections=_sections(told, before, after),
-        scopes=SCOPES,
-        by_object=by_object,
-        sharers=sharers,
-        draw=drawing.draw,
-        place=drawing.place,
+        sections=sections,
         bound=locks.bound,
-        locks_shown=LOCKS,
-        objects=OBJECTS,
+        known=known,
         visible=VISIBLE,
         version=__version__,
+        packed=_packed(environment, sections),
+        script=Markup((_HERE / "page.js").read_text()),  # noqa: S704
         style=Markup((_HERE / "page.css").read_text()),  # noqa: S704
     )

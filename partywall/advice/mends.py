@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What mends a wall: ``mends.toml``, held against the kernel at hand.
+
+A version says little, as distributions take fixes back. So a mend is named only for
+a wall in which the code that it takes away was seen at work, and only if no code that
+it brings was seen anywhere in the result.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from partywall.results.document import Model
+from partywall.results.result import Line, Result, Site, WorkloadResult
+
+FILE = Path(__file__).resolve().parent / "mends.toml"
+
+
+class Mend(Model):
+    """One way to be rid of a wall, or of a part of it. Names may have ``*`` and ``?``."""
+
+    object: str = Field(description="Name or type of the object.")
+    field: str = Field(default="*", description="Path of a field that is used in the wall.")
+    beside: str | None = Field(
+        default=None, description="Path of another field that is used on the same line."
+    )
+    functions: list[str] = Field(
+        default_factory=list,
+        description="Functions that it changes: one of them uses the wall, or calls who does.",
+    )
+    gone: bool = Field(
+        default=False, description="The object itself goes: a kernel that has it has no mend."
+    )
+    together: list[str] = Field(
+        default_factory=list, description="One of these functions is seen in the workload."
+    )
+    brings: list[str] = Field(
+        default_factory=list, description="Functions that only a kernel with it has."
+    )
+    by: Literal["series", "upstream", "option", "none"]
+    patches: list[str] = Field(default_factory=list, description="Of our series: TOPIC/NNNN.")
+    release: str | None = Field(default=None, description="Of Linux, the first that has it.")
+    commit: str | None = None
+    part: bool = Field(default=False, description="It takes away a part of the wall.")
+    says: str = Field(default="", description="What to do or to know, in words.")
+    source: str = Field(description="Where this is from.")
+
+    @property
+    def words(self) -> str:
+        """It in one line."""
+        some = "a part: " if self.part else ""
+        if self.by == "series":
+            what = f"series {' '.join(self.patches)}"
+        elif self.by == "upstream":
+            commit = f" ({self.commit})" if self.commit else ""
+            what = f"Linux {self.release}{commit}"
+        else:
+            return f"{some}{self.says}"
+        return f"{some}{what}: {self.says}" if self.says else f"{some}{what}"
+
+
+@functools.cache
+def load() -> tuple[Mend, ...]:
+    """Return all mends that are known."""
+    return tuple(Mend.model_validate(one) for one in tomllib.loads(FILE.read_text())["mend"])
+
+
+def _code(sites: Iterable[Site]) -> Iterator[str]:
+    """Functions at work: those that use the line, inline ones, and who called them."""
+    for site in sites:
+        yield site.function.partition(".")[0]
+        yield from site.inlined
+        if site.caller:
+            yield site.caller.partition("+")[0].partition(".")[0]
+
+
+def _seen(workload: WorkloadResult) -> frozenset[str]:
+    lines = (*workload.walls, *workload.inside, *workload.background)
+    return frozenset(name for line in lines for name in _code(line.code))
+
+
+def _number(release: str) -> tuple[int, ...]:
+    """The version in a release: (6, 12) of ``6.12.117+deb12-cloud-amd64``."""
+    found = re.match(r"(\d+)\.(\d+)", release)
+    return tuple(map(int, found.groups())) if found else ()
+
+
+class Advice:
+    """The mends that fit a kernel, by what was seen of it."""
+
+    def __init__(self, result: Result) -> None:
+        self._release = _number(result.kernel.release)
+        self._at_work = [(workload, _seen(workload)) for workload in result.workloads]
+        self._seen = frozenset().union(*(seen for _, seen in self._at_work))
+
+    def on(self, lines: Iterable[Line], workload: WorkloadResult) -> list[Mend]:
+        """Return what mends a wall of the workload, in part at least.
+
+        ``lines``: of like objects. A kernel as new as the release that brought a mend
+        has it, and this wall all the same.
+        """
+        wall = list(lines)
+        seen = next((seen for one, seen in self._at_work if one is workload), frozenset())
+        return [mend for mend in load() if self._fits(mend, wall, seen)]
+
+    def _fits(self, mend: Mend, lines: list[Line], seen: frozenset[str]) -> bool:
+        if self._seen & set(mend.brings):
+            return False
+        if mend.together and not seen & set(mend.together):
+            return False
+        if mend.release and self._release >= _number(mend.release):
+            return False
+        return any(_matches(mend, line) for line in lines)
+
+
+def _matches(mend: Mend, line: Line) -> bool:
+    what = line.object
+    if not any(fnmatchcase(name, mend.object) for name in (what.name, what.type or "")):
+        return False
+    paths = [use.path for use in line.fields]
+    for wanted in (mend.field, mend.beside or "*"):
+        if wanted != "*" and not any(fnmatchcase(path, wanted) for path in paths):
+            return False
+    return not mend.functions or bool(set(_code(line.code)) & set(mend.functions))

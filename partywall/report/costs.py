@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What walls cost on a large machine, and what mends them: how a report begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from partywall.advice.mends import Advice
+from partywall.analyse.verdict import AT
+from partywall.model.cost import Cost, cost
+from partywall.model.profiles import Profile
+from partywall.report.blocks import Flow, columns, text
+from partywall.report.walls import Wall
+from partywall.report.words import SCOPES, count, percent, rate, topology
+from partywall.results.result import Result, WorkloadResult
+
+WORST = 3
+"""Walls of a workload that are told with what mends them."""
+
+LEAST = 0.01
+"""Share of time below which a wall is not told here."""
+
+
+def verdict(workload: WorkloadResult) -> Text:
+    """Return the verdict in two words."""
+    if workload.isolated:
+        return Text("isolated", style="green")
+    if workload.verdict == "no wall":
+        return Text("no wall", style="yellow")
+    return Text(count(len(workload.found), "wall"), style="bold red")
+
+
+def moved(workload: WorkloadResult) -> float:
+    """Return the transfers per operation of all lines, as the verdict counts them."""
+    if workload.scope == "within":
+        return workload.within
+    return workload.between if workload.between_at is None else workload.between_at
+
+
+def among(workload: WorkloadResult) -> str:
+    """Return between whom transfers are counted for the verdict."""
+    if workload.at is None:
+        return SCOPES[workload.scope]
+    return f"between {workload.at} containers"
+
+
+def at(workload: WorkloadResult, profile: Profile) -> Cost:
+    """Return what a workload costs at the number of containers that its verdict is for."""
+    return cost(workload, profile, workload.at or AT)
+
+
+def worst(walls: list[Wall], found: Cost) -> list[tuple[Wall, float]]:
+    """Return the walls that cost most, with the share of its time that each container waits."""
+    waits = [(wall, found.waits.get(wall.object.name, 0.0)) for wall in walls]
+    waits.sort(key=lambda one: (-one[1], one[0].number))
+    return [(wall, share) for wall, share in waits[:WORST] if share >= LEAST]
+
+
+def blocks(
+    result: Result, shown: list[tuple[WorkloadResult, list[Wall]]], profile: Profile
+) -> Iterator[RenderableType]:
+    """Yield the summary, then for each workload what costs it most and what mends that.
+
+    ``shown``: the workloads that are, with their walls.
+    """
+    yield text(f"predicted for {profile.name} ({profile.cores} cores; see partywall model)", "dim")
+    yield _summary([workload for workload, _ in shown], profile)
+    advice = Advice(result)
+    heading = "what costs most, and what mends it (series: ours for 6.12)"
+    table = columns(("waits", "wall"), heading)
+    for workload, found in shown:
+        costly = worst(found, at(workload, profile))
+        if not costly:
+            continue
+        shape = topology(workload.topology)
+        table.add_row("", "", text(f"{workload.title}, {shape}", "bold"))
+        for wall, share in costly:
+            pieces = [text(f"{wall.object.title} {wall.folded}".rstrip(), "bold red")]
+            pieces += [text(mend.words, "green") for mend in advice.on(wall.lines, workload)]
+            table.add_row(percent(share), str(wall.number), Flow(*pieces))
+    if table.row_count:
+        yield ""
+        yield table
+
+
+def _summary(workloads: list[WorkloadResult], profile: Profile) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table.add_column("workload", overflow="fold")
+    # Here the name comes first, so the rest stands at the end of a long one.
+    for heading in ("measured", "of one alone", "verdict", "transfers/op", "of all"):
+        table.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
+    for workload in workloads:
+        found = at(workload, profile)
+        most = "at most " if found.bound else ""
+        table.add_row(
+            text(workload.title, "bold"),
+            topology(workload.topology),
+            f"{most}{percent(found.relative.usual)} at {found.at}",
+            verdict(workload),
+            rate(workload.judged),
+            rate(moved(workload)),
+        )
+    return table

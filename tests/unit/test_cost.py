@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What walls cost at a number of containers, by object."""
+
+from __future__ import annotations
+
+import builders
+import pytest
+
+from partywall.model import profiles
+from partywall.model.cost import cost
+from partywall.model.queues import predict
+
+PROFILE = profiles.load(profiles.DEFAULT)
+
+
+def test_objects_share_what_is_waited() -> None:
+    found = cost(builders.signal(), PROFILE, 64)
+    assert set(found.waits) == {"init_ucounts", "kmalloc-256: struct aa_label"}
+    # Two lines of one object, and one of another with as many transfers as each.
+    assert found.waits["init_ucounts"] > found.waits["kmalloc-256: struct aa_label"] > 0
+    assert 1 - sum(found.waits.values()) == pytest.approx(found.relative.usual, abs=0.05)
+    assert (found.at, found.of, found.bound) == (64, "containers", False)
+
+
+def test_it_is_what_the_model_predicts() -> None:
+    (point,) = predict(builders.signal(), PROFILE, [16]).points
+    assert cost(builders.signal(), PROFILE, 16).relative == point.relative
+
+
+def test_a_lock_costs_what_its_object_costs() -> None:
+    wall = builders.signal().walls[0]
+    lock = builders.lock("struct aa_label", 3000, field="lock", address=wall.address)
+    found = cost(builders.signal().model_copy(update={"locks": [lock]}), PROFILE, 64)
+    assert found.waits[wall.object.name] == max(found.waits.values())
+    assert set(found.waits) == {"init_ucounts", wall.object.name}
+
+
+def test_no_more_containers_than_the_machine_has_cores_for() -> None:
+    assert cost(builders.signal(), PROFILE, 1000).at == PROFILE.cores
+    shape = builders.signal().topology.__class__(4, 8)
+    wide = builders.signal().model_copy(update={"topology": shape})
+    assert cost(wide, PROFILE, 64).at == PROFILE.cores // 8
+
+
+def test_what_is_isolated_costs_nothing() -> None:
+    found = cost(builders.isolated(), PROFILE, 64)
+    assert (found.relative.usual, found.waits) == (1.0, {})
