@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import math
 import os
@@ -41,6 +42,10 @@ class Output(Console):
         raise  # noqa: PLE0704
 
 
+DEVELOPERS = frozenset("build diff kernel-tree prepare schema series".split())
+"""Commands for who works on kernels or on what reads our documents."""
+
+
 class Command(click.Command):
     """A command whose wrong options are said to be its own, so that its help is hinted at."""
 
@@ -59,6 +64,21 @@ class Commands(click.Group):
 
     command_class = Command
     group_class = type
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what each command does, those for work on kernels and on the program apart."""
+        groups: dict[str, list[tuple[str, str]]] = {"Commands": [], "For kernel developers": []}
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if command is not None:
+                heading = "For kernel developers" if name in DEVELOPERS else "Commands"
+                # The whole first sentence: what is cut short says nothing.
+                told = inspect.cleandoc(command.help or "").split("\n\n")[0].replace("\n", " ")
+                groups[heading].append((name, told))
+        for heading, rows in groups.items():
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -140,7 +160,8 @@ def kernel_options(command: click.decorators.FC) -> click.decorators.FC:
         default="debian",
         show_default=True,
         metavar="KERNEL",
-        help="debian, debian:6.1, debian:PACKAGE, stock, partywall, PATH/bzImage with --vmlinux.",
+        help="debian, debian:6.1, debian:PACKAGE, stock, partywall; PATH/bzImage with --vmlinux, "
+        "and --modules if it has any.",
     )(command)
 
 
@@ -163,7 +184,7 @@ profile_option = click.option(
     default=profiles.DEFAULT,
     show_default=True,
     metavar="NAME|FILE.toml",
-    help="Machine to predict for; partywall model lists them.",
+    help="Machine that costs are predicted for, here and in --html; partywall model lists them.",
 )
 
 

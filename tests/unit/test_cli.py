@@ -160,6 +160,17 @@ def test_the_help_names_every_command(partywall: Partywall, option: str) -> None
         assert command in done.out
 
 
+def test_the_help_tells_users_commands_from_developers_and_cuts_nothing(
+    partywall: Partywall,
+) -> None:
+    said = partywall("--help").out
+    users, developers = said.split("For kernel developers:")
+    assert "  check " in users.split("Commands:")[1]
+    assert "  series " in developers
+    assert "..." not in said.split("Commands:")[1]
+    assert max(map(len, said.splitlines())) <= 80
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(partywall: Partywall, command: str) -> None:
     done = partywall(command, "--help")
