@@ -130,19 +130,35 @@ def _visits(recording: Recording, numbers: Array, foreground: bool) -> dict[str,
 
 
 def analyse(
-    recording: Recording, parties: Parties, operations: int, *, ran: int = 1, at: int | None = None
+    recording: Recording,
+    parties: Parties,
+    operations: int,
+    *,
+    ran: int = 1,
+    at: int | None = None,
+    neighbours: bool = False,
 ) -> Lines:
     """Transfers of every line that can move, per operation.
 
     ``ran``: how many containers there are; ``at``: how many there are to be for
-    ``between_at``, as many as ran if None.
+    ``between_at``, as many as ran if None; ``neighbours``: lines as well that can't move
+    by themselves, but were they one with the other of their pair.
     """
     keys = [party.lines["key"] >> np.uint64(1) for party in recording.parties]
     numbers = np.unique(np.concatenate(keys)) if keys else np.zeros(0, np.uint64)
     numbers = numbers[numbers < _NO_MEMORY]
     own = _visits(recording, numbers, foreground=True)
-    reads, writes = own["reads"], own["writes"]
     other = _visits(recording, numbers, foreground=False)
+    if not neighbours:
+        # What the recorder kept for its neighbour's sake, which it then kept as well, says
+        # nothing of who comes back.
+        wrote = (own["writes"] + other["writes"]).any(axis=1)
+        visited = own["reads"] + own["writes"] + other["reads"] + other["writes"] > 0
+        moves = wrote & (visited.sum(axis=1) > 1)
+        moves |= ~np.isin(numbers ^ np.uint64(1), numbers)
+        numbers = numbers[moves]
+        own, other = ({n: a[moves] for n, a in side.items()} for side in (own, other))
+    reads, writes = own["reads"], own["writes"]
     apart, inside = parties.others()
     between, within = (transfers(reads, writes, others) for others in (apart, inside))
     between_at = transfers(reads, writes, apart * parties.at(ran, ran if at is None else at))

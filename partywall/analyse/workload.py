@@ -156,7 +156,7 @@ class Analysis:
             background=background,
             background_transfers=background_total,
             pairs=pairs.of(
-                lines,
+                transfers.analyse(self._recorded, self._parties, operations, neighbours=True),
                 self._parties.others()[self._scope == "within"],
                 operations=operations,
                 sharers=self._sharers(self._scope),

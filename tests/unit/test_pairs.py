@@ -31,7 +31,7 @@ def found(*parties: list[tuple[int, int, int]], operations: int = 100) -> tuple[
         )
     )
     of = Parties.of(recorded, 1)
-    lines = analyse(recorded, of, operations)
+    lines = analyse(recorded, of, operations, neighbours=True)
     return lines, pairs.paired(lines, of.others()[0], operations)
 
 
@@ -40,6 +40,18 @@ def test_neighbours_own_lines_move_as_a_pair() -> None:
     assert lines.between.tolist() == [0, 0]
     assert pair.number.tolist() == [EVEN >> 1]
     assert (pair.apart, pair.least, pair.most) == ([0.0], [2.0], [2.0])
+
+
+def test_neighbours_are_no_lines_that_the_verdict_sees() -> None:
+    recorded = recordings.recording(
+        recordings.party(0, [recordings.visits(EVEN, 0, 9), recordings.visits(EVEN + 2, 0, 5)]),
+        recordings.party(1, [recordings.visits(EVEN + 1, 0, 9), recordings.visits(EVEN + 2, 5, 0)]),
+        recordings.party(2, [recordings.visits(EVEN + 3, 5, 0), recordings.visits(EVEN + 3, 2, 0)]),
+    )
+    of = Parties.of(recorded, 1)
+    assert analyse(recorded, of, 100).number.tolist() == [EVEN + 2]
+    every = analyse(recorded, of, 100, neighbours=True).number.tolist()
+    assert every == [EVEN, EVEN + 1, EVEN + 2, EVEN + 3]
 
 
 def test_lines_that_are_no_aligned_pair_do_not() -> None:
