@@ -67,7 +67,8 @@ def build(source: Path, kernel: Kernel, progress: Progress) -> Path:
         shutil.copytree(source, directory / "build")
         done = subprocess.run(
             [
-                *("make", "-C", place, f"M={directory / 'build'}", "KCFLAGS=-Werror"),
+                *("make", "-C", place, f"M={directory / 'build'}"),
+                f"KCFLAGS=-Werror -ffile-prefix-map={directory / 'build'}/=",
                 # That would need pahole.
                 *("CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"),
             ],
