@@ -91,6 +91,10 @@ def _number(value: float) -> str:
     return "0" if value == 0 else f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
+def _version(release: str) -> str:
+    return release.removesuffix("-cloud-amd64")
+
+
 def show(
     console: Console,
     scores: Sequence[scoring.Score],
@@ -104,10 +108,12 @@ def show(
         table.add_column(name)
     for name in ("before", "after"):
         table.add_column(name, justify="right")
+        table.add_column("on")
     table.add_column("verdict")
     for one in scores:
         case = one.case
-        figures = (_number(one.before), _number(one.after))
+        releases = [_version(release) for release in one.releases]
+        figures = (_number(one.before), releases[0], _number(one.after), releases[1])
         table.add_row(case.name, case.workload, case.scope, case.measure, *figures, one.verdict)
     console.print(table)
     console.print()
@@ -120,8 +126,10 @@ def show(
         console.print(f"failed: {name}: {error.message}", soft_wrap=True)
     sums = scoring.total(scores, checked)
     console.print(
-        f"\nrecall {sums.recall:.0%}: {sums.found} of {sums.run} known walls are named"
-        f"\nprecision {sums.precision:.0%}: {sums.wrong} named that should not be"
+        f"\nrecall {sums.recall:.0%}: "
+        f"{sums.found} of {sums.run} known walls are named where they are"
+        f"\nprecision {sums.precision:.0%} of the table's objects: "
+        f"{sums.wrong} named where they should not be"
     )
 
 
@@ -141,8 +149,8 @@ def markdown(scores: Sequence[scoring.Score], skipped: Sequence[cases.Case]) -> 
             case.gain,
             f"`{case.workload}`, {case.scope}",
             case.measure,
-            _number(one.before),
-            f"{_number(one.after)}, to be {case.after_it}",
+            f"{_number(one.before)} on {_version(one.releases[0])}",
+            f"{_number(one.after)} on {_version(one.releases[1])}, to be {case.after_it}",
             one.verdict,
         )
         rows.append(f"| {' | '.join(cells)} |")
@@ -185,8 +193,9 @@ def main(arguments: Sequence[str]) -> int:
                 release, result = bench.result(entry, kernel)
                 checked.append(scoring.check(entry, release, result))
         elif not entry.skip:
-            before = bench.result(entry, entry.before)[1]
-            scores.append(scoring.score(entry, before, bench.result(entry, entry.after)[1]))
+            old, before = bench.result(entry, entry.before)
+            new, after = bench.result(entry, entry.after)
+            scores.append(scoring.score(entry, before, after, (old, new)))
 
     def measure_all() -> None:
         for entry in chosen:

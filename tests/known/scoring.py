@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a result says of a known wall, and what that is worth.
 
-Recall: of the walls that a kernel is known to have, how many are named there.
-Precision: of all that is named here, how much is so. Named wrongly is an object that
-the mended kernel still shows by more than the table allows, and any wall of a control.
+Recall: of the walls that a kernel is known to have, how many are named there, whatever
+the mended kernel shows. Precision is of the table's objects alone: an object that the
+mended kernel still shows by more than the table allows is named wrongly, and any wall of
+a control is. What else a report names on these kernels nobody knows to be so or not.
 """
 
 from __future__ import annotations
@@ -84,12 +85,16 @@ def figure(result: WorkloadResult, case: Case) -> float:
 
 @dataclass(frozen=True)
 class Score:
-    """A case's figures before and after. ``apart``: transfers that were listed apart before."""
+    """A case's figures before and after, and the releases that were measured.
+
+    ``apart``: transfers that were listed apart before.
+    """
 
     case: Case
     before: float
     after: float
     apart: float = 0.0
+    releases: tuple[str, str] = ("", "")
 
     @property
     def found(self) -> bool:
@@ -109,10 +114,15 @@ class Score:
         return "still there" if self.wrong else "right"
 
 
-def score(case: Case, before: WorkloadResult, after: WorkloadResult) -> Score:
+def score(
+    case: Case,
+    before: WorkloadResult,
+    after: WorkloadResult,
+    releases: tuple[str, str] = ("", ""),
+) -> Score:
     """Return what the results of the two kernels are worth."""
     apart = transfers(hidden(before), case)
-    return Score(case, figure(before, case), figure(after, case), apart)
+    return Score(case, figure(before, case), figure(after, case), apart, releases)
 
 
 @dataclass(frozen=True)
@@ -140,12 +150,12 @@ class Total:
 
     @property
     def recall(self) -> float:
-        """Known walls that are named, of all that were looked for; 0..1."""
+        """Known walls that are named where they are, of all that were looked for; 0..1."""
         return self.found / self.run if self.run else 0.0
 
     @property
     def precision(self) -> float:
-        """What is named rightly, of all that is named; 0..1."""
+        """Of the table's objects: what is named rightly, of all that is named; 0..1."""
         named = self.found + self.wrong
         return self.found / named if named else 0.0
 

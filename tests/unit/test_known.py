@@ -138,8 +138,8 @@ def test_of_a_lock_the_time_under_it_or_the_times_it_is_taken_count() -> None:
 def test_a_case_is_right_if_found_before_and_gone_or_less_after(
     before: float, after: float, after_it: str, verdict: str, found: bool, wrong: bool
 ) -> None:
-    results = [shown(*([wall("struct thing", n, "count")] if n else [])) for n in (before, after)]
-    score = scoring.score(case(after_it=after_it), *results)
+    old, new = (shown(*([wall("struct thing", n, "count")] if n else [])) for n in (before, after))
+    score = scoring.score(case(after_it=after_it), old, new)
     assert (score.verdict, score.found, score.wrong) == (verdict, found, wrong)
 
 
@@ -192,3 +192,22 @@ def test_what_could_not_be_measured_is_said(
     said = capsys.readouterr().out
     assert "failed: load-avg: the guest hung" in said
     assert "recall 0%: 0 of 0" in said
+
+
+def test_each_case_says_which_releases_were_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measured(_: object, entry: Case | Control, kernel: str) -> tuple[str, WorkloadResult]:
+        release = "6.1.0-56" if kernel == "debian:6.1" else "6.12.117+deb12"
+        hash_lock = wall("mm_struct: struct mm_struct", 2.0, "mmap_lock.count")
+        return f"{release}-cloud-amd64", shown(*([hash_lock] if kernel == "debian:6.1" else []))
+
+    monkeypatch.setattr(known.Bench, "result", measured)
+    assert known.main(["vma-lock-faults"]) == 0
+    said = capsys.readouterr().out
+    (row,) = (text for text in said.splitlines() if text.startswith("vma-lock-faults"))
+    assert "2 6.1.0-56 " in " ".join(row.split())
+    assert "0 6.12.117+deb12 right" in " ".join(row.split())
+    assert "precision 100% of the table's objects" in said
+    assert known.main(["vma-lock-faults", "--markdown"]) == 0
+    assert "2 on 6.1.0-56 | 0 on 6.12.117+deb12, to be gone | right" in capsys.readouterr().out
