@@ -2,7 +2,6 @@
 /* System calls on objects of the container's own. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -20,7 +19,7 @@
 #define FUTEXES 1024
 
 static unsigned int futexes[FUTEXES];
-static int fd, polls, stat_file;
+static int fd, polls;
 
 /* A descriptor is watched, and closed while it is. */
 static void watch(unsigned long n)
@@ -63,15 +62,6 @@ static void futex(unsigned long n)
 		fail("futex");
 }
 
-static void read_stat(unsigned long n)
-{
-	char text[8192];
-
-	(void)n;
-	if (pread(stat_file, text, sizeof(text), 0) <= 0)
-		fail("reading memory.stat");
-}
-
 static void parent(unsigned long n)
 {
 	(void)n;
@@ -83,7 +73,7 @@ static const struct {
 	void (*operation)(unsigned long n);
 } variants[] = {
 	{ "epoll", watch }, { "timer", timer }, { "filter", filter },
-	{ "futex", futex }, { "memory-stat", read_stat }, { "getppid", parent },
+	{ "futex", futex }, { "getppid", parent },
 };
 
 static void (*chosen)(unsigned long n);
@@ -109,11 +99,6 @@ static void prepare(const struct run *run)
 	fd = socket(AF_UNIX, SOCK_DGRAM, 0);
 	if (polls < 0 || fd < 0)
 		fail("prepare");
-	if (chosen == read_stat) {
-		stat_file = open("/sys/fs/cgroup/memory.stat", O_RDONLY);
-		if (stat_file < 0)
-			fail("/sys/fs/cgroup/memory.stat");
-	}
 	/* Who uses futexes has threads. */
 	if (chosen == futex && pthread_create(&id, NULL, idle, NULL))
 		fail("pthread_create");
