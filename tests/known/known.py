@@ -213,7 +213,7 @@ def main(arguments: Sequence[str]) -> int:
     if told.markdown:
         print(markdown(scores, skipped))
         return 3 if failures else 0
-    show(Console(width=None if sys.stdout.isatty() else 110), scores, checked, skipped, failures)
+    show(Console(width=None if sys.stdout.isatty() else 140), scores, checked, skipped, failures)
     return 3 if failures else 0
 
 
