@@ -13,6 +13,7 @@ import click
 from partywall import workloads
 from partywall.core.capabilities import capability
 from partywall.core.errors import UsageProblem
+from partywall.record.wanted import in_source
 from partywall.workloads import Workload
 
 
@@ -52,8 +53,8 @@ class Program:
             list(self.command), marked=self.marked, window=self.ops or 1
         )
         more: dict[str, tuple[str, ...]] = {
-            "count": tuple(dict.fromkeys(self.count)),
-            "charge": tuple(dict.fromkeys(self.charge)),
+            "count": tuple(dict.fromkeys(map(in_source, self.count))),
+            "charge": tuple(dict.fromkeys(map(in_source, self.charge))),
             "capabilities": tuple(dict.fromkeys(capability(name) for name in self.capabilities)),
         }
         return [program.model_copy(update=more)]

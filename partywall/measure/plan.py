@@ -79,10 +79,10 @@ class Plan:
     @property
     def confinement(self) -> str:
         """How the containers are confined, in words."""
-        if not self.confined:
-            return "unconfined"
         workload = self.workload
         less = [f"+{name}" for name in workload.capabilities]
+        if not self.confined:
+            return f"unconfined ({', '.join(less)})" if less else "unconfined"
         if workload.apparmor == "unconfined":
             less.append("no AppArmor")
         if workload.systempaths == "unconfined":

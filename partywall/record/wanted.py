@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import difflib
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
 from partywall.core.elf import Symbol, Symbols, load_symbols
 from partywall.core.errors import UsageProblem
+from partywall.record.functions import COPY
 
 _SHARED = 3
 """First letters that a name has to share with another to be offered in its place."""
@@ -16,31 +18,52 @@ _SHARED = 3
 
 def _is_code(symbols: Symbols, symbol: Symbol) -> bool:
     start, end = symbols.by_name("_stext"), symbols.by_name("_etext")
-    if not (start and end):
-        return symbol.size > 0
-    return symbol.size > 0 and start[0].address <= symbol.address < end[0].address
+    return not (start and end) or start[0].address <= symbol.address < end[0].address
+
+
+def in_source(name: str) -> str:
+    """Return a function's name without what compilers append to it.
+
+    >>> in_source("free_pcp.isra.0")
+    'free_pcp'
+    """
+    return COPY.sub("", name)
 
 
 def require_functions(vmlinux: Path, names: Iterable[str]) -> None:
     """UsageProblem if the kernel of ``vmlinux`` has one of these functions not.
 
-    A workload of ours may name what only some kernels have; who types a name means it.
+    ``names``: as in the source. A workload of ours may name what only some kernels
+    have; who types a name means it.
     """
+    names = list(names)
+    if not names:
+        return
     symbols = load_symbols(vmlinux)
+    found: dict[str, list[Symbol]] = defaultdict(list)
+    for symbol in symbols:
+        found[in_source(symbol.name)].append(symbol)
     for name in names:
-        there = symbols.by_name(name)
-        if any(_is_code(symbols, symbol) for symbol in there):
+        there = found.get(name, [])
+        code = [symbol for symbol in there if _is_code(symbols, symbol)]
+        if any(symbol.size for symbol in code):
             continue
+        if code:
+            raise UsageProblem(
+                f"'{name}' has no size in this kernel's symbols, so where it ends is not known",
+                "name a function that calls it, or that it calls",
+            )
         if there:
             raise UsageProblem(
                 f"'{name}' is no function of this kernel, but data", "name a function"
             )
-        alike = {
-            symbol.name
-            for symbol in symbols
-            if (symbol.name.startswith(name[:_SHARED]) or name in symbol.name)
-            and _is_code(symbols, symbol)
-        }
+        alike = [
+            other
+            for other, group in found.items()
+            if (other.startswith(name[:_SHARED]) or name in other)
+            and not other.startswith("__pfx_")
+            and any(symbol.size and _is_code(symbols, symbol) for symbol in group)
+        ]
         near = difflib.get_close_matches(name, sorted(alike), 3)
         inlined = "one that is inlined everywhere, or in a module, can't be watched"
         raise UsageProblem(

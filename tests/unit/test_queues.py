@@ -215,6 +215,17 @@ def test_a_table_is_many_lines_and_no_single_one() -> None:
     assert spread.relative.usual > 2 * single.relative.usual
 
 
+def test_a_table_of_which_few_lines_are_listed_costs_what_it_moves() -> None:
+    table = builders.signal().walls[0].object
+    lines = [builders.line(table.model_copy(update={"line": 64 * n}), 4 / 512) for n in range(16)]
+    wall = Wall(kind=table.kind, name=table.name, lines=512, transfers=4.0)
+    sample = builders.workload("table", lines, objects=[wall], between=4.0)
+    whole = Work(sample.instructions.kernel + sample.instructions.user, (Queue(4.0, lines=512),))
+    (point,), (told,) = queues.predict(sample, TWO, [64]).points, predict_work(whole, TWO, [64])
+    assert point.relative.usual == pytest.approx(told.relative.usual, rel=1e-3)
+    assert point.relative.usual < 0.9
+
+
 def test_lines_of_a_wall_that_are_not_listed_are_queued_for_as_well() -> None:
     sample = builders.signal()
     (first, second) = sample.walls[1:]

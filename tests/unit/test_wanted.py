@@ -18,7 +18,11 @@ SOURCE = """
 __attribute__((noinline)) void _stext(void) { __asm__(""); }
 __attribute__((noinline)) void cleanup_net(void) { __asm__(""); }
 __attribute__((noinline)) void cleanup_mnt(void) { __asm__(""); }
-void _start(void) { cleanup_net(); cleanup_mnt(); _stext(); }
+__attribute__((noinline)) void __pfx_cleanup_net(void) { __asm__(""); }
+void part(void) __asm__("free_part.isra.0.constprop.1");
+__attribute__((noinline)) void part(void) { __asm__(""); }
+__asm__(".globl sizeless\\n.type sizeless, @function\\nsizeless: ret\\n");
+void _start(void) { cleanup_net(); cleanup_mnt(); part(); __pfx_cleanup_net(); _stext(); }
 __attribute__((noinline)) void _etext(void) { __asm__(""); }
 int cleanup_list = 1;
 """
@@ -49,6 +53,21 @@ def test_what_the_kernel_has_is_watched(kernel: Path, mine: Path) -> None:
     assert workload.window == 4
 
 
+@pytest.mark.parametrize("name", ["free_part", "free_part.isra.0.constprop.1", "free_part.isra.0"])
+def test_what_a_compiler_appends_to_a_name_is_passed_over(
+    kernel: Path, mine: Path, name: str
+) -> None:
+    (workload,) = asked(mine, charge=(name,)).workloads(())
+    assert workload.charge == ("free_part",)
+    require_functions(kernel, workload.charge)
+
+
+def test_names_that_stand_for_a_function_s_padding_are_not_offered(kernel: Path) -> None:
+    with pytest.raises(UsageProblem) as refused:
+        require_functions(kernel, ["pfx_cleanup_net"])
+    assert "__pfx" not in (refused.value.hint or "")
+
+
 @pytest.mark.parametrize(
     ("name", "says", "hint"),
     [
@@ -57,6 +76,7 @@ def test_what_the_kernel_has_is_watched(kernel: Path, mine: Path) -> None:
         ("zzz", "no function 'zzz'", "can't be watched"),
         ("", "no function ''", "can't be watched"),
         ("cleanup_list", "but data", "name a function"),
+        ("sizeless", "has no size", "name a function"),
     ],
 )
 def test_what_the_kernel_lacks_is_refused(kernel: Path, name: str, says: str, hint: str) -> None:
