@@ -21,6 +21,9 @@ from pydantic import Field
 from partywall.results.document import Model
 from partywall.results.result import Line, Result, Site, WorkloadResult
 
+SERIES = (6, 12)
+"""The version of Linux that our series is for."""
+
 FILE = Path(__file__).resolve().parent / "mends.toml"
 
 
@@ -109,7 +112,14 @@ class Advice:
         """
         wall = list(lines)
         seen = next((seen for one, seen in self._at_work if one is workload), frozenset())
-        return [mend for mend in load() if self._fits(mend, wall, seen)]
+        return [self._for_it(mend) for mend in load() if self._fits(mend, wall, seen)]
+
+    def _for_it(self, mend: Mend) -> Mend:
+        """Say of patches that are made for another kernel which one that is."""
+        if mend.by != "series" or self._release == SERIES:
+            return mend
+        said = f"{mend.says}; made" if mend.says else "made"
+        return mend.model_copy(update={"says": f"{said} for Linux {SERIES[0]}.{SERIES[1]}"})
 
     def _fits(self, mend: Mend, lines: list[Line], seen: frozenset[str]) -> bool:
         if self._seen & set(mend.brings):

@@ -22,6 +22,7 @@ from partywall.cli.options import (
     view_options,
     write_html,
 )
+from partywall.core.errors import UsageProblem
 from partywall.model import profiles
 from partywall.model.profiles import Profile
 from partywall.report import ktap, saved, terminal
@@ -85,6 +86,8 @@ def report(
     """Show a saved result, the newest one unless FILE is named."""
     one_view(as_json, as_ktap)
     if listed:
+        if file is not None or as_json or as_ktap or html_file is not None:
+            raise UsageProblem("--list goes alone", "leave out FILE and the views")
         saved.render(store.entries(folder), Output())
         return 0
     profile = profiles.load(profile_name)

@@ -41,6 +41,16 @@ def moved(workload: WorkloadResult) -> float:
     return workload.between if workload.between_at is None else workload.between_at
 
 
+def limit(workload: WorkloadResult) -> str:
+    """Return the transfers per operation that an object needs for a wall to be told, in words.
+
+    In a short window more than were asked for.
+    """
+    if workload.limit is not None and workload.limit > workload.threshold:
+        return f"{rate(workload.limit)} (the window is too short for {workload.threshold:g})"
+    return f"{workload.threshold:g}"
+
+
 def among(workload: WorkloadResult) -> str:
     """Return between whom transfers are counted for the verdict."""
     if workload.at is None:

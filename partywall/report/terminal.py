@@ -180,12 +180,12 @@ def _story(wall: Wall, advice: Advice, *, everything: bool) -> Iterator[Renderab
 
 def _brief(workload: WorkloadResult, walls: list[Wall]) -> Iterator[RenderableType]:
     """The worst walls in a few rows each, and how much there is besides."""
-    limit = f"{workload.limit or workload.threshold:g} transfers/op {costs.among(workload)}"
-    words = f", more than {limit} each"
+    limit = f"{costs.limit(workload)} transfers/op {costs.among(workload)}"
+    words = f": objects with more than {limit} each"
     if workload.isolated:
         words = f": no more than {workload.threshold:g} transfers/op {costs.among(workload)}"
     elif workload.verdict == "no wall":
-        words = f" can be told from {limit} on, but not all of them together are as few"
+        words = f": no object has more than {limit}, but all of them together have"
     yield Text.assemble(costs.verdict(workload), words)
     shown = walls[:DETAILED]
     if shown:
@@ -267,25 +267,27 @@ def _inside(workload: WorkloadResult) -> Iterator[RenderableType]:
 
 
 def _passing(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
-    """Memory that goes from one container to another, a little of it at a time."""
-    groups = workload.passing
-    if not groups:
-        return
-    moved, lines = sum(group.transfers for group in groups), sum(group.lines for group in groups)
-    yield ""
-    yield text(
-        f"handed over, no walls: {rate(moved)} transfers/op on {count(lines, 'line')} that "
-        "nobody comes back to, or that are used too seldom to tell"
-    )
-    shown = groups if verbose else groups[:HANDED_OVER]
-    table = columns(("transf/op", "lines"), "object")
-    for group in shown:
-        table.add_row(rate(group.transfers), f"{group.lines:,}", text(group.name))
-    yield indent(table, 2)
-    if len(groups) > len(shown):
-        rest = sum(group.transfers for group in groups[len(shown) :])
-        words = f"{count(len(groups) - len(shown), 'more kind')}, {rate(rest)} transfers/op"
-        yield indent(Text(f"{words}; --all shows them", style="dim"), 2)
+    """What moves and is no wall, in two lists: handed over, and shared too seldom to tell."""
+    for handed_over, heading in (
+        (True, "handed over, no walls: {} that nobody comes back to"),
+        (False, "shared, but too seldom for a wall: {}"),
+    ):
+        groups = [one for one in workload.passing if one.handed_over is handed_over]
+        if not groups:
+            continue
+        moved = sum(group.transfers for group in groups)
+        lines = count(sum(group.lines for group in groups), "line")
+        yield ""
+        yield text(heading.format(f"{rate(moved)} transfers/op on {lines}"))
+        shown = groups if verbose else groups[:HANDED_OVER]
+        table = columns(("transf/op", "lines"), "object")
+        for group in shown:
+            table.add_row(rate(group.transfers), f"{group.lines:,}", text(group.name))
+        yield indent(table, 2)
+        if len(groups) > len(shown):
+            rest = sum(group.transfers for group in groups[len(shown) :])
+            words = f"{count(len(groups) - len(shown), 'more kind')}, {rate(rest)} transfers/op"
+            yield indent(Text(f"{words}; --all shows them", style="dim"), 2)
 
 
 def _findings(workload: WorkloadResult) -> Text:
@@ -294,11 +296,14 @@ def _findings(workload: WorkloadResult) -> Text:
     limit = f"{workload.threshold:g}"
     if workload.isolated:
         words = f": no more than {limit} transfers/op {scope}"
-    elif workload.verdict == "no wall" and workload.sums is not None:
-        words = f", but {rate(workload.sums.handed_over)} transfers/op handed over {scope}"
+    elif workload.verdict == "no wall":
+        words = f": no object has more than {costs.limit(workload)} transfers/op {scope}"
+        if workload.sums is not None:
+            words += f", but {rate(workload.sums.handed_over)} are handed over"
     else:
         words = (
-            f": {rate(workload.judged)} transfers/op {scope}, on lines with more than {limit} each"
+            f": {rate(workload.judged)} transfers/op {scope}, on objects with more than "
+            f"{costs.limit(workload)} each"
         )
     if moved > 0:
         words += f"; {rate(moved)} on all lines. {known(workload)}"

@@ -15,7 +15,7 @@ _LACKS: Final[dict[str, list[str]]] = {
     FIRST: ["locks", "waits for RCU", "spinning apart from other instructions"],
     "partywall.result/2": [
         "figures for other numbers of containers",
-        "walls of some containers",
+        "who shares, and what all moves together",
         "what splitting saves",
     ],
 }

@@ -322,6 +322,8 @@ def test_saved_results_are_listed(partywall: Partywall, saved: Path, tmp_path: P
     said = " ".join(done.out.split())
     assert f"{RESULT.created} {RESULT.kernel.release} signal, overlay/access results/2026" in said
     assert "not JSON" in said
+    refused(partywall("report", "--list", "--json"), USAGE, "--list goes alone")
+    refused(partywall("report", saved, "--list"), USAGE, "--list goes alone")
     refused(partywall("report", "--list", "--results", "none"), USAGE, str(tmp_path / "none"))
 
 

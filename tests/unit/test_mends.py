@@ -84,6 +84,17 @@ def test_a_kernel_as_new_as_the_release_has_it() -> None:
     assert "6.13" in named(odd, odd.workloads[0])
 
 
+def test_patches_say_for_which_kernel_they_are_made() -> None:
+    result = builders.result(builders.signal())
+    for release, expected in (("6.12.117+deb12", False), ("7.3.4+deb13", True)):
+        kernel = result.kernel.model_copy(update={"release": release})
+        at_hand = result.model_copy(update={"kernel": kernel})
+        (workload,) = at_hand.workloads
+        found = [m for wall in workload.walls for m in Advice(at_hand).on([wall], workload)]
+        assert found
+        assert all(("made for Linux 6.12" in mend.words) == expected for mend in found)
+
+
 def _line(name: str, fields: list[str], function: str) -> Line:
     what = LineObject(kind="slab", name=name, address="0xff110000", size=64, line=0)
     return builders.line(

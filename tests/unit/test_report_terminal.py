@@ -209,6 +209,24 @@ def test_what_is_not_isolated_and_has_no_wall_is_no_wall() -> None:
         assert "no wall" in report
 
 
+def test_a_limit_above_the_threshold_is_printed() -> None:
+    one = builders.signal().model_copy(update={"limit": 0.25})
+    for report in (shown(builders.result(one)), shown(builders.result(one, one, one))):
+        assert "0.25 (the window is too short for 0.01)" in " ".join(report.split())
+    same = builders.signal().model_copy(update={"limit": 0.01})
+    assert "too short" not in shown(builders.result(same))
+
+
+def test_what_is_shared_too_seldom_is_not_handed_over() -> None:
+    groups = [
+        Passing(name="given", lines=1, transfers=2.0),
+        Passing(name="seldom", lines=2, transfers=0.5, handed_over=False),
+    ]
+    report = shown(builders.result(builders.workload("w", [], passing=groups)))
+    assert "handed over, no walls: 2.00 transfers/op on 1 line that" in report
+    assert "shared, but too seldom for a wall: 0.50 transfers/op on 2 lines" in report
+
+
 def test_like_objects_are_one_wall() -> None:
     wall = builders.named_wall("struct page")
     pages = [
@@ -258,8 +276,10 @@ def test_fields_stand_in_the_order_of_their_offsets() -> None:
 
 def test_the_scope_of_the_walls_is_said(result: Result) -> None:
     report = " ".join(shown(result).split())
-    assert "2 walls, more than 0.01 transfers/op between containers" in report
-    assert "1 wall, more than 0.01 transfers/op between CPUs of one container" in report
+    assert "2 walls: objects with more than 0.01 transfers/op between containers" in report
+    assert (
+        "1 wall: objects with more than 0.01 transfers/op between CPUs of one container" in report
+    )
     assert "isolated: no more than 0.01 transfers/op between containers" in report
     only = " ".join(shown(result, workloads=("signal",)).split())
     assert "2 walls: 6.03 transfers/op between containers" in only

@@ -87,6 +87,11 @@ class Side:
         return costs.moved(self.result)
 
     @property
+    def limit(self) -> str:
+        """What an object needs for a wall to be told."""
+        return costs.limit(self.result)
+
+    @property
     def among(self) -> str:
         """Between whom."""
         return costs.among(self.result)
