@@ -39,6 +39,9 @@ WORKLOAD = Workload(
     modules=("truth",),
 )
 
+WITHOUT_TURNS = WORKLOAD.model_copy(update={"variant": "without-turns"})
+"""The same in long slices: a container's window may be over before the next one's begins."""
+
 # Debian's kernel tests its ciphers in threads that run on after boot: for the first
 # window's whole length on two CPUs.
 PARAMETERS = "cryptomgr.notests=1"
@@ -148,12 +151,14 @@ def loaded(kernel: Kernel, folder: Path, progress: Progress) -> Kernel:
     return kmodule.with_module(kernel, kmodule.build(SOURCE / "module", kernel, progress), folder)
 
 
-def measured(kernel: Kernel, containers: int, progress: Progress) -> WorkloadResult:
+def measured(
+    kernel: Kernel, containers: int, progress: Progress, workload: Workload = WORKLOAD
+) -> WorkloadResult:
     """All cases with so many containers, on a kernel with the module."""
     outcome = run.check(
         run.Wanted(
             kernel=kernel,
-            workloads=[WORKLOAD],
+            workloads=[workload],
             topology=Topology(containers, 1),
             parameters=PARAMETERS,
             # Of thirty-two containers, on a machine that has more to do.

@@ -22,6 +22,7 @@ from constructed import (
 from partywall.core.progress import Quiet
 from partywall.kernels import Kernel
 from partywall.results.result import WorkloadResult
+from partywall.workloads import Workload
 
 Result = Callable[[int], WorkloadResult]
 
@@ -30,11 +31,22 @@ Result = Callable[[int], WorkloadResult]
 def result(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Result:
     """The result of all cases with so many containers; each is measured once."""
     ready = constructed.loaded(kernel, tmp_path_factory.mktemp("modules"), Quiet())
+    return _measured_once(ready, constructed.WORKLOAD)
+
+
+@pytest.fixture(scope="session")
+def in_long_slices(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """The same as the emulator runs CPUs if nobody has it turn to another one."""
+    ready = constructed.loaded(kernel, tmp_path_factory.mktemp("modules"), Quiet())
+    return _measured_once(ready, constructed.WITHOUT_TURNS)
+
+
+def _measured_once(kernel: Kernel, workload: Workload) -> Result:
     known: dict[int, WorkloadResult] = {}
 
     def get(containers: int) -> WorkloadResult:
         if containers not in known:
-            known[containers] = constructed.measured(ready, containers, Quiet())
+            known[containers] = constructed.measured(kernel, containers, Quiet(), workload)
         return known[containers]
 
     return get
@@ -80,6 +92,15 @@ def test_the_verdict_is_the_same_with_two_eight_and_thirty_two(result: Result) -
         {wall.name for wall in result(n).found if not is_kernels(wall.name)} for n in COUNTS
     )
     assert all(found == two for found in others)
+
+
+def test_the_verdict_does_not_depend_on_how_long_a_cpu_runs(in_long_slices: Result) -> None:
+    found = {wall.name: wall for wall in in_long_slices(8).found if not is_kernels(wall.name)}
+    assert found.keys() == {wall.name for wall in walls(8)}
+    for wall in walls(8):
+        assert found[wall.name].sharing == wall.sharing
+        if wall.name not in WAITING:
+            assert found[wall.name].transfers == pytest.approx(wall.transfers, rel=TOLERANCE)
 
 
 @pytest.mark.parametrize("containers", COUNTS)

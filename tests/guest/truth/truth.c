@@ -2,12 +2,14 @@
 /* One operation of the kernel module in module/, which must be loaded. */
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 
 #include "harness.h"
 
 #define OPERATION _IO(0xb7, 1)
 #define SETTLE _IO(0xb7, 2)
+#define WITHOUT_TURNS _IO(0xb7, 3)
 
 static int truth;
 static unsigned long containers;
@@ -30,7 +32,7 @@ static void command(unsigned long what, const struct run *run, unsigned long n)
 
 static void operation(const struct run *run, unsigned long n)
 {
-	command(OPERATION, run, n);
+	command(strcmp(run->variant, "without-turns") ? OPERATION : WITHOUT_TURNS, run, n);
 }
 
 /* What was left to RCU belongs to its window. */
