@@ -37,6 +37,15 @@ def key_of(what: LineObject) -> Key | None:
     return what.kind, what.name
 
 
+def _lasts(what: LineObject) -> bool:
+    """Whether it is what it is all through a window: a variable, or a table of its own.
+
+    Chunks of per-CPU memory are given out in pieces.
+    """
+    vmalloc = what.kind == "vmalloc" and what.state == "live" and "pcpu" not in what.name
+    return what.state == "static" or vmalloc
+
+
 class Judgement:
     """Which lines are shared by whom, what they move, and which are walls.
 
@@ -65,13 +74,16 @@ class Judgement:
         self.sharers = topology.containers if between else topology.cpus
         groups = parties.container if between else parties.cpu % topology.cpus
         groups = np.where(parties.container >= 0, groups, -1)
-        expected = verdict.expected_returns(lines.turns, lines.returns)
-        back = verdict.comes_back(lines.turns, lines.returns, expected, window)
-        self._turns, self._returns, self._expected, came = (
+        slices = verdict.slices(lines.turns, lines.returns)
+        expected = verdict.expected_returns(lines.turns, slices)
+        told = slices >= verdict.FEW_SLICES
+        back = verdict.comes_back(lines.turns, lines.returns, expected, window) & told
+        returned = (lines.turns > 0) & ((lines.returns > 0) | ~told)
+        self._turns, self._returns, self._expected, came, once = (
             verdict.by_sharer(counts, groups, self.sharers)
-            for counts in (lines.turns, lines.returns, expected, back)
+            for counts in (lines.turns, lines.returns, expected, back, returned)
         )
-        self._back = came > 0
+        self._back = (came > 0) | verdict.evenly(self._turns, once > 0, window)
         self._window, self._threshold, self._operations = window, threshold, lines.operations
         self._raw = lines.between if between else lines.within
         self._raw_at = lines.between_at if between else lines.within
@@ -90,7 +102,7 @@ class Judgement:
         self.sharing = verdict.sharing(self._back)
         self.objects = self._numbered(objects)
         static = np.zeros(len(self.objects), bool)
-        static[[row for row, what in objects.items() if what.state == "static"]] = True
+        static[[row for row, what in objects.items() if _lasts(what)]] = True
         # No variable comes round again as another: turns are enough.
         often = self._turns >= verdict.least_turns(self._window)
         back = np.where(static[:, None], often, self._back)
@@ -135,7 +147,7 @@ class Judgement:
         found = np.arange(len(self._turns))
         for row, what in objects.items():
             key = key_of(what)
-            if key is None or (what.state != "static" and not self.sharing[row]):
+            if key is None or not (_lasts(what) or self.sharing[row]):
                 continue
             found[row] = numbers.setdefault(key, row)
         return found

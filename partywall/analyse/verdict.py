@@ -25,6 +25,8 @@ SOME: Final = 1
 ALL: Final = 2
 
 _COMES_BACK = 4
+FEW_SLICES = 3
+"""With fewer, how often a party came back says nothing."""
 # Less than any line can lack of one move for each: rates are quotients of whole numbers.
 _ROUNDING = 1e-6
 
@@ -47,26 +49,33 @@ def limit(threshold: float, window: int) -> float:
     return max(threshold, least_turns(window) / window)
 
 
-def expected_returns(turns: Array, returns: Array) -> Array:
-    """Return how often each party comes back to each line, as chance has it.
+def slices(turns: Array, returns: Array) -> Array:
+    """Return in how many slices the emulator ran each party; shape (parties,).
 
     ``turns``: stretches of its own work in which a party visited a line; ``returns``:
     how often it did so after another party had, in the order in which the emulator
-    ran them; shape (lines, parties) each.
-
-    The emulator runs a party in some slices. Visits to what is shared lie in as many of
-    them as chance has it, and others visit between. How many slices there are, the lines
-    tell that the party visits most often, of those that half of all visit: the median
-    of them, as who waits for a lock gives way to others, and its line is come back
-    to more often than any other.
+    ran them; shape (lines, parties) each. The lines tell that the party visits most
+    often, of those that half of all visit: the median of them, as who waits for a lock
+    gives way to others, and comes back to its line more often than to any other.
     """
     most = (turns > 0).sum(axis=1) >= max(2, turns.shape[1] / 2)
     often = most[:, None] & (turns > 0) & (turns >= turns.max(axis=0, initial=0) / 2)
-    slices = np.ones(turns.shape[1])
-    for party in range(len(slices)):
+    found = np.ones(turns.shape[1])
+    for party in range(len(found)):
         known = returns[often[:, party], party]
-        slices[party] += np.median(known) if len(known) else returns[:, party].max(initial=0)
-    return np.asarray(np.maximum(slices * (1 - (1 - 1 / slices) ** turns) - 1, 0.0))
+        found[party] += np.median(known) if len(known) else returns[:, party].max(initial=0)
+    return found
+
+
+def expected_returns(turns: Array, slices: Array) -> Array:
+    """Return how often each party comes back to each line, as chance has it.
+
+    Visits to what is shared lie in as many of the ``slices`` of a party as chance has
+    it, and others visit between, if they do so as often.
+    """
+    others = turns.sum(axis=1, keepdims=True) - turns
+    fewer = np.minimum(turns, others)
+    return np.asarray(np.maximum(slices * (1 - (1 - 1 / slices) ** fewer) - 1, 0.0))
 
 
 def comes_back(turns: Array, returns: Array, expected: Array, window: int) -> Array:
@@ -77,6 +86,20 @@ def comes_back(turns: Array, returns: Array, expected: Array, window: int) -> Ar
     the next: a party that came back half as often as chance has it, at least, comes back.
     """
     return np.asarray((turns >= least_turns(window)) & (returns >= expected / 2))
+
+
+def evenly(turns: Array, returned: Array, window: int) -> Array:
+    """Return which sharers use a line as much as any; bool, shape (lines, sharers).
+
+    Only of lines that half of them so use. ``turns``: of each sharer; ``returned``: bool,
+    whether it came back at least once, or the emulator ran it in too few slices to tell.
+    Containers that do the same use what they share alike, in one phase of an operation
+    or in all of it; what comes round in the slab is one's for many operations.
+    """
+    least = np.maximum(turns.max(axis=1, initial=0) / 2, least_turns(window))
+    alike = returned & (turns >= least[:, None])
+    enough = alike.sum(axis=1) >= max(2, turns.shape[1] / 2)
+    return np.asarray(alike & enough[:, None])
 
 
 def by_sharer(counts: Array, groups: Array, sharers: int) -> Array:

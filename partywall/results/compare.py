@@ -14,7 +14,7 @@ from partywall.core.topology import Topology
 from partywall.results.document import Document, Model
 from partywall.results.result import KernelId, Result, WorkloadResult
 
-SCHEMA: Final = "partywall.compare/2"
+SCHEMA: Final = "partywall.compare/3"
 
 
 class Change(Model):
@@ -78,6 +78,9 @@ class WorkloadChange(Model):
     instructions: Change = Field(description="Kernel instructions per op.")
     calls: list[CallChange]
     objects: list[WallChange] = Field(description="Most transfers of either kernel first.")
+    alike: bool = Field(
+        default=True, description="Both or neither tell who shares by who comes back."
+    )
     passing: list[PassingChange] = Field(
         default_factory=list,
         description="What is handed over or seldom moved, most transfers first.",
@@ -93,7 +96,7 @@ class WorkloadChange(Model):
 class Comparison(Document):
     """Two kernels on the same workloads."""
 
-    schema_: Literal["partywall.compare/2"] = Field(default=SCHEMA, alias="schema")
+    schema_: Literal["partywall.compare/3"] = Field(default=SCHEMA, alias="schema")
     before: KernelId
     after: KernelId
     workloads: list[WorkloadChange]
@@ -226,6 +229,7 @@ def _workload(before: WorkloadResult, after: WorkloadResult) -> WorkloadChange:
         objects=_objects(before, after),
         passing=_passing(before, after),
         sums=_sums(before, after),
+        alike=(before.sums is None) == (after.sums is None),
         locks=_locks(before, after),
     )
 

@@ -17,9 +17,9 @@ from partywall.results.document import Document, Model
 from partywall.results.result import KernelId, Result
 from partywall.results.upgrade import FIRST
 
-SCHEMA: Final = "partywall.diff/1"
+SCHEMA: Final = "partywall.diff/2"
 
-_OLD = "locks and instructions: one of the results is of an older Partywall; measure it again"
+_OLD = "{what}: one of the results is of an older Partywall; measure it again"
 
 What = Literal["wall", "handed over", "transfers", "instructions", "calls", "lock"]
 How = Literal["appeared", "went", "grew", "shrank"]
@@ -56,7 +56,7 @@ class Finding(Model):
 class Difference(Document):
     """What changed from one result to another, regressions first."""
 
-    schema_: Literal["partywall.diff/1"] = Field(default=SCHEMA, alias="schema")
+    schema_: Literal["partywall.diff/2"] = Field(default=SCHEMA, alias="schema")
     before: KernelId
     after: KernelId
     tolerance: Tolerance
@@ -110,7 +110,8 @@ def _findings(one: WorkloadChange, tolerance: Tolerance, *, alike: bool) -> list
             )
 
     more = one.sums is None or how(one.sums, tolerance.least, tolerance.share) == "grew"
-    for wall in one.objects:
+    # Who shares was told by another rule: walls come and go by that alone.
+    for wall in one.objects if one.alike else []:
         add("wall", wall.object, _whole(wall), tolerance.least, tolerance.share)
     for passing in one.passing:
         changed = passing.transfers
@@ -139,11 +140,13 @@ def diff(before: Result, after: Result, tolerance: Tolerance) -> Difference:
         finding for one in compared.workloads for finding in _findings(one, tolerance, alike=alike)
     ]
     found.sort(key=lambda finding: not finding.regression)
+    left = [] if alike else ["locks", "instructions"]
+    left += [] if all(one.alike for one in compared.workloads) else ["walls"]
     return Difference(
         before=before.kernel,
         after=after.kernel,
         tolerance=tolerance,
         findings=found,
         alone=compared.alone,
-        left_out=None if alike else _OLD,
+        left_out=_OLD.format(what=", ".join(left)) if left else None,
     )

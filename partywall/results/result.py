@@ -195,10 +195,7 @@ class Line(Model):
 
 
 class Wall(Model):
-    """An object that is a wall: a variable, a table, or all objects of one type.
-
-    Its lines are judged together, so a hash table is one wall however large it is.
-    """
+    """An object that is a wall: a variable, a table, or all objects of one type."""
 
     kind: str
     name: str
@@ -213,7 +210,7 @@ class Wall(Model):
         default_factory=list, description="Containers that come back to it, of those that ran."
     )
     split_saves: float = Field(
-        default=0.0, description="Of its transfers: those of lines that splitting saves."
+        default=0.0, description="Of the transfers of its lines in walls[]: what splitting saves."
     )
 
     @property
@@ -226,9 +223,7 @@ class Sums(Model):
     """All transfers per op that the verdict is about, by where they are."""
 
     walls: float = Field(description="On walls.")
-    handed_over: float = Field(
-        description="On memory that one let go of and another took up, or a kernel thread."
-    )
+    handed_over: float = Field(description="On memory that one let go of and another took up.")
     rest: float = Field(description="On lines that are shared, but too seldom for a wall.")
 
     @property
@@ -365,13 +360,12 @@ class WorkloadResult(Model):
 
     @property
     def verdict(self) -> Verdict:
-        """What is to be said of it.
-
-        Isolated is only what moves no more than the threshold, all in all.
-        """
+        """What is to be said of it: isolated is what moves no more than the threshold in all."""
         if self.walls:
             return "walls"
-        return "no wall" if self.sums and self.sums.all > self.threshold else "isolated"
+        moved = self.between if self.scope == "between" else self.within
+        every = moved if self.sums is None else self.sums.all
+        return "no wall" if every > self.threshold else "isolated"
 
     @property
     def isolated(self) -> bool:

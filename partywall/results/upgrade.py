@@ -17,6 +17,7 @@ _LACKS: Final[dict[str, list[str]]] = {
         "figures for other numbers of containers",
         "who shares, and what all moves together",
         "what splitting saves",
+        "sums of all that moves",
     ],
 }
 """What a version lacks that the one after it has, oldest first."""

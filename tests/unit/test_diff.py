@@ -169,3 +169,12 @@ def test_what_moves_more_among_more_is_seen_at_their_number() -> None:
     assert told(after, before)[0] == ("grew", "wall", "seldom")
     other = judged({"seldom": 0.2}, {}, at_n=6.4, at=512)
     assert told(other, before) == []
+
+
+def test_walls_by_another_rule_are_no_regression() -> None:
+    old = changed(walls=[], calls=[])
+    after = judged({"lock": 4.0}, {})
+    found = diff(old, after, USUAL)
+    assert found.findings == []
+    assert found.left_out is not None
+    assert "walls" in found.left_out

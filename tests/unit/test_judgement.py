@@ -144,6 +144,24 @@ def test_a_variable_of_two_is_theirs_though_the_emulator_ran_each_in_one_go() ->
     assert not judged(lines, [thing("all"), thing("two")]).walls[1]
 
 
+def test_what_two_had_in_turn_is_no_wall_where_each_ran_in_one_slice() -> None:
+    # An object of the slab, of one container in all operations and then of another.
+    once = [(ONCE, ONCE)] * 2 + [0] * 6
+    found = judged([list(once)], [thing("object")])
+    assert not found.walls.any()
+    assert found.moved[0] == pytest.approx(1 / (8 * WINDOW))
+    # What all use alike is shared by all, though nobody was seen to come back.
+    assert judged([[(ONCE, ONCE)] * 8], [thing("counter")]).walls.all()
+
+
+def test_a_table_in_vmalloc_is_one_object_though_each_line_is_seldom_visited() -> None:
+    table = [[(2, 2, 1)] * 8 for _ in range(40)]
+    names = [thing("vmalloc memory of f()", kind="vmalloc", type=None) for _ in range(40)]
+    found = judged(table, names)
+    assert found.walls.all()
+    assert len(set(found.objects.tolist())) == 1
+
+
 def test_a_variable_that_is_set_up_once_is_no_wall() -> None:
     found = judged([[(1, 1)] * 8], [thing("once", "static")], window=48)
     assert found.sharing.tolist() == [verdict.HANDED_OVER]

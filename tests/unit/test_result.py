@@ -60,3 +60,10 @@ def test_isolated_is_what_moves_no_more_than_the_threshold_all_in_all(
     assert found.verdict == verdict
     assert found.isolated == (verdict == "isolated")
     assert builders.workload("w", [WALL], sums=sums).verdict == "walls"
+
+
+def test_a_result_without_sums_is_isolated_only_if_nothing_moves() -> None:
+    assert builders.workload("w", [], between=0.004).verdict == "isolated"
+    assert builders.workload("w", [], between=0.25).verdict == "no wall"
+    within = {"scope": "within", "topology": Topology(containers=1, cpus=8)}
+    assert builders.workload("w", [], within=0.25, **within).verdict == "no wall"

@@ -23,7 +23,8 @@ def back(turns: list[int], returns: list[int], slices: int = 8, window: int = WI
     """Which parties come back to a line; each ran in ``slices`` slices."""
     hot = [slices - 1] * len(turns)
     turn, back_ = np.array([turns, [window] * len(turns)]), np.array([returns, hot])
-    found = verdict.comes_back(turn, back_, verdict.expected_returns(turn, back_), window)
+    expected = verdict.expected_returns(turn, verdict.slices(turn, back_))
+    found = verdict.comes_back(turn, back_, expected, window)
     assert found.shape == (2, len(turns))
     assert found[1].all()
     return [bool(one) for one in found[0]]
@@ -55,8 +56,22 @@ def test_a_line_that_is_seldom_visited_is_not_expected_in_each_slice() -> None:
 def test_who_waits_for_a_lock_comes_back_to_its_line_more_often_than_to_any_other() -> None:
     lines = [[400] * 8] * 4
     returns = np.array([[90] * 8, [7] * 8, [7] * 8, [6] * 8])
-    expected = verdict.expected_returns(np.array(lines), returns)
+    expected = verdict.expected_returns(np.array(lines), verdict.slices(np.array(lines), returns))
     assert verdict.comes_back(np.array(lines), returns, expected, WINDOW).all()
+
+
+def test_who_shares_with_one_who_comes_seldom_is_expected_as_seldom() -> None:
+    turns, returns = [400, 20, 0, 0], [5, 5, 0, 0]
+    assert back(turns, returns, slices=13)[:2] == [True, True]
+
+
+def test_what_half_use_alike_in_one_phase_of_an_operation_is_theirs() -> None:
+    # Turns and returns as of the lock of sysfs, which the making of a namespace takes.
+    turns = np.array([[41, 42, 41, 42, 43, 42, 41, 42], [33, 5, 336, 0, 12, 12, 19, 9]])
+    returned = np.array([[True] * 8, [True, False, True, False, True, True, True, True]])
+    found = verdict.evenly(turns, returned, 4)
+    assert found.all(axis=1).tolist() == [True, False]
+    assert not found[1].any()
 
 
 @pytest.mark.parametrize(("window", "least"), [(1, 2), (2, 2), (3, 3), (4, 4), (48, 4), (9999, 4)])
@@ -154,6 +169,6 @@ def test_as_many_moves_as_sharers_are_enough_however_they_are_rounded(
 def test_no_lines_have_no_walls() -> None:
     assert walls([]) == []
     none = np.zeros((0, 4), np.int64)
-    expected = verdict.expected_returns(none, none)
+    expected = verdict.expected_returns(none, verdict.slices(none, none))
     assert verdict.comes_back(none, none, expected, WINDOW).shape == (0, 4)
     assert verdict.sharing(none > 0).tolist() == []
