@@ -55,7 +55,7 @@ class Uses:
         accesses = np.concatenate([empty, *parts])
         party = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         context = accesses["context"]
-        own = (context < recording.TASK) & ~np.isin(context, recording.BACKGROUND)
+        own = recording.is_foreground(context)
         chosen = own if foreground else ~own
         accesses, party = accesses[chosen], party[chosen]
         order = np.argsort(accesses["address"], kind="stable")

@@ -207,6 +207,7 @@ class Analysis:
             spinning=sum(p.spinning_instructions for p in parties) / operations,
             user=sum(p.user_instructions for p in parties) / operations,
             background=sum(p.background_instructions for p in parties) / operations,
+            deferred=sum(p.deferred_instructions for p in parties) / operations,
         )
 
     def _others(self, scope: Scope, *, at: bool) -> Array:

@@ -59,8 +59,14 @@ EXCEPTION, NEW_TASK = _CONTEXT["exception"], _CONTEXT["new_task"]
 SYSCALL_UNKNOWN, SCHEDULER = _CONTEXT["syscall_unknown"], _CONTEXT["scheduler"]
 BACKGROUND = (IRQ, SOFTIRQ, SCHEDULER)
 CHARGED, SYSCALL, TASK = _CONTEXT["charged"], _CONTEXT["syscall"], _CONTEXT["task"]
+DEFERRED = _CONTEXT["deferred"]
 
 Array = npt.NDArray[Any]
+
+
+def is_foreground(context: Array) -> Array:
+    """Return whether work in these contexts belongs to the workload."""
+    return np.asarray((context < DEFERRED) & ~np.isin(context, BACKGROUND))
 
 
 class RecordingError(EnvironmentProblem):
@@ -89,6 +95,7 @@ class Party:
     spinning_instructions: int
     user_instructions: int
     background_instructions: int
+    deferred_instructions: int
     foreground_accesses: int
     background_accesses: int
     still_lines: int
@@ -161,7 +168,7 @@ def parse(data: bytes) -> Recording:
         )
     body = _Reader(data[:-12])
     body.at = reader.at
-    if 80 * parties > len(data):
+    if 88 * parties > len(data):
         raise RecordingError("the recording is damaged: it claims more parties than it holds")
     site_array = body.array("<u8", 2 * sites).reshape(-1, 2)
     stack_array = body.array("<u8", stacks)
@@ -174,7 +181,7 @@ def parse(data: bytes) -> Recording:
 
 def _party(body: _Reader, counts: int, sites: int) -> Party:
     cpu, windows, lines, accesses, still, patterns = body.numbers("6I")
-    thread, kernel, spinning, user, background = body.numbers("5Q")
+    thread, kernel, spinning, user, background, deferred = body.numbers("6Q")
     foreground_accesses, background_accesses = body.numbers("2Q")
     calls = body.numbers(f"{counts}Q")
     line_array = body.array(LINE, lines)
@@ -190,6 +197,7 @@ def _party(body: _Reader, counts: int, sites: int) -> Party:
         spinning_instructions=spinning,
         user_instructions=user,
         background_instructions=background,
+        deferred_instructions=deferred,
         foreground_accesses=foreground_accesses,
         background_accesses=background_accesses,
         still_lines=still,

@@ -71,6 +71,7 @@ class Instructions(Model):
     )
     user: float
     background: float = Field(description="Interrupts, softirqs, kernel threads.")
+    deferred: float = Field(default=0.0, description="Of these, softirqs that system calls ran.")
 
 
 class CallCount(Model):

@@ -78,6 +78,7 @@ def party(
         "spinning_instructions": 50 + cpu,
         "user_instructions": 100 + cpu,
         "background_instructions": 10 + cpu,
+        "deferred_instructions": 4 + cpu,
         "foreground_accesses": 300 + cpu,
         "background_accesses": 30 + cpu,
         "still_lines": 3,
@@ -136,8 +137,9 @@ def written(whole: Recording) -> bytes:
         parts.append(struct.pack("<6I", *numbers, len(one.patterns)))
         kernel = (one.kernel_instructions, one.spinning_instructions)
         instructions = (*kernel, one.user_instructions, one.background_instructions)
+        instructions += (one.deferred_instructions,)
         accesses = (one.foreground_accesses, one.background_accesses)
-        parts.append(struct.pack("<7Q", one.thread, *instructions, *accesses))
+        parts.append(struct.pack("<8Q", one.thread, *instructions, *accesses))
         parts.append(struct.pack(f"<{counts}Q", *one.calls))
         parts += [one.lines.tobytes(), one.patterns.tobytes(), one.accesses.tobytes()]
     return sealed(b"".join(parts))

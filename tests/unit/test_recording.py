@@ -62,6 +62,7 @@ def test_a_recording_comes_back() -> None:
     assert (first.kernel_instructions, first.spinning_instructions) == (1000, 50)
     assert first.user_instructions == 100
     assert (first.background_instructions, first.still_lines) == (10, 3)
+    assert first.deferred_instructions == 4
     assert (first.foreground_accesses, first.background_accesses) == (300, 30)
     assert second.windows == 2
     assert second.lines["writes"].tolist() == [2**32 - 1]

@@ -30,11 +30,13 @@ class ContextNamer:
         self._names = _threads(prog)
 
     def name(self, number: int) -> str:
-        """'syscall tgkill', 'interrupt', 'thread kworker/0:1', 'cleanup_net', …"""
+        """'syscall tgkill', 'softirq in sendto', 'interrupt', 'cleanup_net', …"""
         if number >= recording.TASK:
             index = number - recording.TASK
             stack = self._stacks[index] if index < len(self._stacks) else 0
             return f"thread {self._names.get(stack, '(ended)')}"
+        if number >= recording.DEFERRED:
+            return f"softirq in {syscalls.name(number - recording.DEFERRED)}"
         if number >= recording.SYSCALL:
             return f"syscall {syscalls.name(number - recording.SYSCALL)}"
         if number >= recording.CHARGED:

@@ -2,7 +2,7 @@
 //! The callbacks that QEMU makes.
 
 use crate::abi::{self, MemInfo};
-use crate::context;
+use crate::context::{self, is_deferred};
 use crate::cpu::Outcome;
 use crate::locks::Kind;
 use crate::state::{state, Block, Site, CHECK_EVERY, KERNEL_BIT, NO_LEAF};
@@ -101,6 +101,9 @@ pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
             c.clock += instructions;
         } else {
             summary.background_instructions += instructions;
+            if is_deferred(c.context) {
+                c.party().summary.deferred_instructions += instructions;
+            }
         }
         if foreground {
             let pause = if block.pauses { waits::PAUSE } else { 0 };
@@ -224,8 +227,8 @@ context_callbacks! {
     on_syscall => |t, tasks, n| t.syscall(n);
     on_irq => |t, tasks, n| t.irq();
     on_exception_return => |t, tasks, n| t.exception_return();
-    on_softirq => |t, tasks, n| t.enter(context::SOFTIRQ);
-    on_softirq_end => |t, tasks, n| t.leave(context::SOFTIRQ);
+    on_softirq => |t, tasks, n| t.softirq();
+    on_softirq_end => |t, tasks, n| t.softirq_end();
     on_scheduler => |t, tasks, n| t.enter(context::SCHEDULER);
     on_scheduler_end => |t, tasks, n| t.leave(context::SCHEDULER);
     on_new_task => |t, tasks, n| t.new_task();

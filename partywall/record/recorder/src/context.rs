@@ -12,13 +12,18 @@ use std::collections::HashMap;
 pub type Context = u16;
 
 // USER, IRQ and so on. CHARGED + n: inside the n-th function whose work the workload pays
-// for. SYSCALL + n: inside system call n. TASK + n: a thread that was not seen entering
+// for. SYSCALL + n: inside system call n. DEFERRED + n: in a softirq that system call n ran. TASK + n: a thread that was not seen entering
 // the kernel; n indexes stacks.
 include!(concat!(env!("OUT_DIR"), "/context.rs"));
 
 /// True if work in this context belongs to the workload.
 pub fn is_foreground(context: Context) -> bool {
-    context < TASK && !matches!(context, IRQ | SOFTIRQ | SCHEDULER)
+    context < DEFERRED && !matches!(context, IRQ | SOFTIRQ | SCHEDULER)
+}
+
+/// True for a softirq that a system call of the workload ran before it went on.
+pub fn is_deferred(context: Context) -> bool {
+    (DEFERRED..TASK).contains(&context)
 }
 
 /// What one task was doing: where it entered the kernel, and what came on top.
@@ -122,7 +127,7 @@ impl Tracker {
     /// another, so only the first one names the context.
     pub fn syscall(&mut self, number: u16) {
         if self.nest.base == SYSCALL_UNKNOWN {
-            self.nest.base = SYSCALL + number.min(0x7eff);
+            self.nest.base = SYSCALL + number.min(DEFERRED - SYSCALL - 1);
         }
     }
 
@@ -156,14 +161,33 @@ impl Tracker {
         }
     }
 
+    /// Softirqs run. Those that a system call has run where it turns them on again are
+    /// its own work put off: what it sent to itself, say. After an interrupt nobody knows
+    /// whose they are.
+    pub fn softirq(&mut self) {
+        self.nest.push(match self.nest.current() {
+            inside if (SYSCALL..DEFERRED).contains(&inside) => DEFERRED + (inside - SYSCALL),
+            _ => SOFTIRQ,
+        });
+    }
+
+    /// Softirqs have run.
+    pub fn softirq_end(&mut self) {
+        self.leave_any(|c| c == SOFTIRQ || is_deferred(c));
+    }
+
     pub fn enter(&mut self, context: Context) {
         self.nest.push(context);
     }
 
     /// Leaves the innermost `context`, and all that was entered above it.
     pub fn leave(&mut self, context: Context) {
+        self.leave_any(|c| c == context);
+    }
+
+    fn leave_any(&mut self, left: impl Fn(Context) -> bool) {
         let top = &mut self.nest.top;
-        if let Some(at) = top.iter().rposition(|above| above.context == context) {
+        if let Some(at) = top.iter().rposition(|above| left(above.context)) {
             top.truncate(at);
         }
     }
@@ -250,13 +274,41 @@ mod tests {
         t.syscall(1);
         t.irq();
         assert!(!is_foreground(t.current()));
-        t.enter(SOFTIRQ);
+        t.softirq();
         t.exception(); // a fault in a softirq stays the softirq's
         assert_eq!(t.current(), SOFTIRQ);
         t.exception_return();
-        t.leave(SOFTIRQ);
+        t.softirq_end();
         t.exception_return();
         assert_eq!(t.current(), SYSCALL + 1);
+    }
+
+    #[test]
+    fn softirqs_that_a_system_call_runs_are_its_deferred_work() {
+        let mut t = Tracker::new(0x4000);
+        t.user();
+        t.syscall_entry();
+        t.syscall(44);
+        t.softirq();
+        assert_eq!(t.current(), DEFERRED + 44);
+        assert!(is_deferred(t.current()) && !is_foreground(t.current()));
+        t.irq();
+        assert_eq!(t.current(), IRQ);
+        t.exception_return();
+        t.softirq_end();
+        assert_eq!(t.current(), SYSCALL + 44);
+        assert!(!is_deferred(SOFTIRQ) && !is_deferred(TASK));
+    }
+
+    #[test]
+    fn no_number_of_a_system_call_reaches_another_context() {
+        let mut t = Tracker::new(0x4000);
+        t.user();
+        t.syscall_entry();
+        t.syscall(u16::MAX);
+        assert!(is_foreground(t.current()));
+        t.softirq();
+        assert!(is_deferred(t.current()));
     }
 
     #[test]

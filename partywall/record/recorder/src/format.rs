@@ -26,6 +26,8 @@ pub struct Summary {
     pub spinning_instructions: u64,
     pub user_instructions: u64,
     pub background_instructions: u64,
+    /// Of those of the background, in softirqs that a system call ran.
+    pub deferred_instructions: u64,
     pub calls: Vec<u64>,
 }
 
@@ -217,6 +219,7 @@ impl Recording<'_> {
                 summary.spinning_instructions,
                 summary.user_instructions,
                 summary.background_instructions,
+                summary.deferred_instructions,
                 tables.foreground_accesses,
                 tables.background_accesses,
             ] {
@@ -312,7 +315,7 @@ mod tests {
         // header, one site, one lock; per party: a header, one line, one pattern, one access; trailer
         assert_eq!(
             out.len(),
-            8 + 28 + 16 + 56 + 2 * (24 + 56 + 24 + 14 + 24) + 12
+            8 + 28 + 16 + 56 + 2 * (24 + 64 + 24 + 14 + 24) + 12
         );
         assert_eq!(&out[..8], MAGIC);
         let length = u64::from_le_bytes(out[out.len() - 12..out.len() - 4].try_into().unwrap());
@@ -345,7 +348,7 @@ mod tests {
         let mut out = Vec::new();
         recording.write(&mut out).unwrap();
         // Two lines of each party, and neither an access nor a pattern.
-        assert_eq!(out.len(), 8 + 28 + 2 * (24 + 56 + 2 * 24) + 12);
+        assert_eq!(out.len(), 8 + 28 + 2 * (24 + 64 + 2 * 24) + 12);
     }
 
     #[test]
