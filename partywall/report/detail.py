@@ -116,6 +116,9 @@ def brief(found: Wall) -> RenderableType:
     rows = [Flow(*pieces)]
     used = sorted(line.fields, key=lambda use: (-use.share, use.offset))[:FIELDS]
     code = list(dict.fromkeys(_place(site) for site in busiest(line)))[:PLACES]
+    if any(site.caller for site in busiest(line)[:1]):
+        # Lock and unlock, and where from: the first fills a row, the second says no more.
+        code = code[:1]
     words = [text(f"{use.path} {_rates(use)}", "magenta") for use in used]
     rows.append(Flow(*words, *(text(place, "cyan") for place in code)))
     return Group(*rows)

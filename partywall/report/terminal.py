@@ -181,7 +181,7 @@ def _story(wall: Wall, advice: Advice, *, everything: bool) -> Iterator[Renderab
 def _brief(workload: WorkloadResult, walls: list[Wall]) -> Iterator[RenderableType]:
     """The worst walls in a few rows each, and how much there is besides."""
     limit = f"{costs.limit(workload)} transfers/op {costs.among(workload)}"
-    words = f": objects with more than {limit} each"
+    words = f": objects with more than {limit}"
     if workload.isolated:
         words = f": no more than {workload.threshold:g} transfers/op {costs.among(workload)}"
     elif workload.verdict == "no wall":

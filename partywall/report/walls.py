@@ -81,7 +81,10 @@ def fold(
 
     ``judged``: what the result says of the objects, if they are walls.
     """
-    known = {(one.kind, one.name): one for one in judged}
+    known: dict[tuple[str, str], Judged] = {}
+    for one in judged:
+        key = (one.kind, one.name)
+        known[key] = _together(known[key], one) if key in known else one
     rows: dict[tuple[str, str], list[Walled]] = {}
     for walled in by_object(lines):
         what = walled.object
@@ -90,6 +93,20 @@ def fold(
     # By transfers; of equal ones the order of names, so that numbers are the same each time.
     walls.sort(key=lambda wall: (-wall.transfers, wall.object.name, wall.object.kind))
     return [replace(wall, number=number) for number, wall in enumerate(walls, first)]
+
+
+def _together(one: Judged, other: Judged) -> Judged:
+    """Walls of one name that the result judges apart: by who shares them, or by object."""
+    return one.model_copy(
+        update={
+            "lines": one.lines + other.lines,
+            "transfers": one.transfers + other.transfers,
+            "transfers_at": one.judged + other.judged,
+            "sharing": "all" if "all" in (one.sharing, other.sharing) else "some",
+            "sharers": sorted({*one.sharers, *other.sharers}),
+            "split_saves": one.split_saves + other.split_saves,
+        }
+    )
 
 
 def numbered(result: Result) -> list[list[Wall]]:

@@ -195,6 +195,18 @@ def test_a_wall_of_some_containers_is_said_to_be_theirs() -> None:
     assert "40 lines, of which 1 is listed" in shown(builders.result(one))
 
 
+def test_walls_of_one_name_that_are_judged_apart_are_added_up() -> None:
+    judged = [
+        Wall(kind="global", name="lock", lines=4, transfers=9.0, sharing="some", sharers=sharers)
+        for sharers in ([2, 3], [5])
+    ]
+    one = builders.workload("futex", [builders.named_wall("lock")], objects=judged)
+    report = shown(builders.result(one))
+    assert "wall 1: 18.0 transfers/op on lock" in report
+    assert "containers 2-3,5" in report
+    assert "8 lines, of which 1 is listed" in report
+
+
 def test_what_splitting_saves_is_said() -> None:
     (line,) = builders.false_sharing().walls
     one = builders.workload("overlay", [line.model_copy(update={"split_saves": 8.0})])
