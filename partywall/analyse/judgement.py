@@ -74,7 +74,9 @@ class Judgement:
         self.sharers = topology.containers if between else topology.cpus
         groups = parties.container if between else parties.cpu % topology.cpus
         groups = np.where(parties.container >= 0, groups, -1)
-        slices = verdict.slices(lines.turns, lines.returns)
+        # Of threads that do charged work there may be more than CPUs, each with few lines.
+        own, slices = groups >= 0, np.ones(len(groups))
+        slices[own] = verdict.slices(lines.turns[:, own], lines.returns[:, own])
         expected = verdict.expected_returns(lines.turns, slices)
         told = slices >= verdict.FEW_SLICES
         back = verdict.comes_back(lines.turns, lines.returns, expected, window) & told
@@ -116,7 +118,9 @@ class Judgement:
         seldom = verdict.comes_back(turns, returns, some, self._window)
         whole = verdict.sharing((came > 0) | seldom)[self.objects]
         touched = self._turns > 0
-        most = verdict.sharing(touched) == verdict.ALL
+        # Who looked at it once in all the time does not share what two fight over.
+        alike = touched & (4 * self._turns >= self._turns.max(axis=1, keepdims=True, initial=0))
+        most = verdict.sharing(alike) == verdict.ALL
         theirs = np.where(most & (whole != verdict.HANDED_OVER), verdict.ALL, whole)
         self.sharing = verdict.sharing(back)
         few = ~static | (~most & (self.sharing == verdict.SOME))

@@ -117,6 +117,7 @@ class Analysis:
             inside = [self._wall(row, inner, "within") for row in _worst_first(inner.moved, only)]
         handed = judged.sharing == verdict.HANDED_OVER
         background, background_total = self._background()
+        busiest = self._uses.busiest()
         calls = self._calls()
         walls = self._walls(judged)
         return result.WorkloadResult(
@@ -161,7 +162,7 @@ class Analysis:
                 operations=operations,
                 sharers=self._sharers(self._scope),
                 threshold=self._threshold,
-                look=self._namer.object_of,
+                look=lambda line: self._namer.object_of(busiest.get(line, line)),
             ),
         )
 

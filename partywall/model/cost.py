@@ -37,7 +37,7 @@ def cost(workload: WorkloadResult, profile: Profile, at: int) -> Cost:
     found = predict(workload, profile, [count])
     homes = {int(wall.address, 16) // LINE_SIZE: wall.object.name for wall in workload.walls}
     holders = {
-        lock.name: homes.get(int(lock.address, 16) // LINE_SIZE, lock.name)
+        lock.name: homes.get(int(lock.address, 16) // LINE_SIZE, lock.object)
         for lock in workload.locks
     }
     waits: dict[str, float] = {}

@@ -42,13 +42,25 @@ def moved(workload: WorkloadResult) -> float:
 
 
 def limit(workload: WorkloadResult) -> str:
-    """Return the transfers per operation that an object needs for a wall to be told, in words.
+    """Return the transfers per operation above which an object is a wall, in words.
 
-    In a short window more than were asked for.
+    In a short window not each of them can be told; from `limit` on it can.
     """
     if workload.limit is not None and workload.limit > workload.threshold:
-        return f"{rate(workload.limit)} (the window is too short for {workload.threshold:g})"
+        return f"{workload.threshold:g} (for certain: {rate(workload.limit)}, the window is short)"
     return f"{workload.threshold:g}"
+
+
+def apart(workload: WorkloadResult) -> str:
+    """Return what moves where nothing is a wall, in words."""
+    if workload.sums is None:
+        return f"{rate(moved(workload))} in all"
+    said = []
+    if workload.sums.handed_over:
+        said.append(f"{rate(workload.sums.handed_over)} are handed over")
+    if workload.sums.rest:
+        said.append(f"{rate(workload.sums.rest)} are shared too seldom to tell")
+    return ", ".join(said)
 
 
 def among(workload: WorkloadResult) -> str:

@@ -48,7 +48,7 @@ def wall(found: Wall, top_sites: int | None, *, verbose: bool = False) -> Iterat
         heading.append(f" {found.folded}")
     yield heading
     if found.sharers:
-        yield indent(Text(f"a wall of some: {found.sharers}"), 2)
+        yield indent(Text(f"shared by {found.sharers}"), 2)
     if found.count > len(found.lines):
         listed = len(found.lines)
         words = (

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from partywall.report.terminal import print_blocks
 from partywall.report.words import count, plain, rate, topology
-from partywall.results.diff import Difference, Finding
+from partywall.results.diff import Difference, Finding, What
 
 
 def render(found: Difference, console: Console) -> None:
@@ -40,7 +40,15 @@ def _blocks(found: Difference) -> Iterator[RenderableType]:
         yield Text(count(len(worse), "regression"), "bold red")
 
 
-_UNITS = {"wall": "transfers", "calls": "calls", "instructions": "instr", "lock": "instr under"}
+_UNITS: dict[What, str] = {
+    "wall": "transfers",
+    "handed over": "handed over:",
+    "transfers": "transfers on",
+    "instructions": "instr",
+    "calls": "calls",
+    "lock": "instr under",
+}
+"""What a finding's figures count, before its name."""
 
 
 def _table(words: str, style: str, findings: list[Finding]) -> Table:

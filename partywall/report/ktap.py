@@ -59,7 +59,8 @@ def _summary(workload: WorkloadResult, over: int) -> str:
     if workload.isolated:
         return "isolated, no wall"
     if not workload.walls and workload.sums is not None:
-        return f"no wall, {rate(workload.sums.handed_over)} transfers/op handed over"
+        sums = workload.sums
+        return f"no wall, {rate(sums.handed_over + sums.rest)} transfers/op on what is none"
     walls = f"{count(len(workload.found), 'wall')}, {rate(workload.judged)} transfers/op"
     return f"{walls}, {over or 'none'} over the limit"
 

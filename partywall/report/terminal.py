@@ -185,7 +185,7 @@ def _brief(workload: WorkloadResult, walls: list[Wall]) -> Iterator[RenderableTy
     if workload.isolated:
         words = f": no more than {workload.threshold:g} transfers/op {costs.among(workload)}"
     elif workload.verdict == "no wall":
-        words = f": no object has more than {limit}, but all of them together have"
+        words = f": nothing that is shared has more than {limit}; {costs.apart(workload)}"
     yield Text.assemble(costs.verdict(workload), words)
     shown = walls[:DETAILED]
     if shown:
@@ -297,9 +297,8 @@ def _findings(workload: WorkloadResult) -> Text:
     if workload.isolated:
         words = f": no more than {limit} transfers/op {scope}"
     elif workload.verdict == "no wall":
-        words = f": no object has more than {costs.limit(workload)} transfers/op {scope}"
-        if workload.sums is not None:
-            words += f", but {rate(workload.sums.handed_over)} are handed over"
+        words = f": nothing that is shared has more than {costs.limit(workload)} transfers/op "
+        words += f"{scope}; {costs.apart(workload)}"
     else:
         words = (
             f": {rate(workload.judged)} transfers/op {scope}, on objects with more than "

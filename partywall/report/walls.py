@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from partywall.report.words import Walled, by_object, ranges
-from partywall.results.result import Line, LineObject, Result, WorkloadResult
+from partywall.results.result import SPLITS, Line, LineObject, Result, WorkloadResult
 from partywall.results.result import Wall as Judged
 
 
@@ -51,15 +51,25 @@ class Wall:
 
     @property
     def sharers(self) -> str:
-        """Which containers share it, if it is a wall of some: ``containers 2-3``."""
+        """Which containers share it, if it is a wall of some: ``containers 2-3``.
+
+        In a short window some of those that use it can't be seen to come back.
+        """
         if self.judged is None or self.judged.sharing == "all":
             return ""
+        if not self.judged.sharers:
+            return "some CPUs"
+        users = {n for line in self.lines for n in (*line.writers, *line.readers)}
+        if len(users) >= self.workload.topology.containers:
+            return f"all containers; {ranges(self.judged.sharers)} seen to come back"
         return f"containers {ranges(self.judged.sharers)}"
 
     @property
     def false_sharing(self) -> bool:
-        """Whether any of its lines is marked so."""
-        return any(line.false_sharing for line in self.lines)
+        """Whether a line is marked so, and splitting such lines saves enough of the wall."""
+        saves = sum(line.split_saves for line in self.lines)
+        marked = any(line.false_sharing for line in self.lines)
+        return marked and (not saves or saves >= SPLITS * self.transfers)
 
     def touched_by(self, function: str) -> bool:
         """Whether a function uses it, inline or as caller of a lock, list or copy."""

@@ -241,7 +241,7 @@ def keyed(results: Iterable[WorkloadResult], *, layers: bool = True) -> dict[Key
     """By all that has to be equal for two figures to be comparable. ``layers``: these, too."""
     return {
         (
-            r.title if layers else r.title.partition(",")[0],
+            r.title if layers else r.title.removesuffix(", own layers"),
             r.topology.containers,
             r.topology.cpus,
             r.window,

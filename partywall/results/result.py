@@ -364,7 +364,8 @@ class WorkloadResult(Model):
         """What is to be said of it: isolated is what moves no more than the threshold in all."""
         if self.walls:
             return "walls"
-        moved = self.between if self.scope == "between" else self.within
+        between = self.between if self.between_at is None else self.between_at
+        moved = between if self.scope == "between" else self.within
         every = moved if self.sums is None else self.sums.all
         return "no wall" if every > self.threshold else "isolated"
 

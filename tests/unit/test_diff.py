@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 import json
-from typing import Any
+from typing import Any, get_args
 
 import builders
 import jsonschema
@@ -18,7 +18,7 @@ from partywall.core.errors import UsageProblem
 from partywall.report import diff as view
 from partywall.results import document
 from partywall.results.compare import Change
-from partywall.results.diff import Difference, Tolerance, diff, how
+from partywall.results.diff import Difference, Tolerance, What, diff, how
 from partywall.results.result import CallCount, Instructions, Passing, Result, Sums
 from partywall.results.upgrade import FIRST
 
@@ -152,6 +152,11 @@ def test_what_is_handed_over_counts_too() -> None:
         ("grew", "handed over", "object"),
         ("grew", "transfers", "all lines"),
     ]
+    assert "handed over: object" in shown(diff(before, after, USUAL))
+
+
+def test_every_kind_of_finding_has_words() -> None:
+    assert set(view._UNITS) == set(get_args(What))
 
 
 def test_an_improvement_is_no_regression() -> None:

@@ -119,6 +119,12 @@ def test_a_variable_that_all_use_seldom_is_all_of_theirs() -> None:
     assert found.walls.all()
 
 
+def test_who_looks_once_does_not_share_what_two_fight_over() -> None:
+    found = judged([[ONCE] * 2 + [1] * 6, [ONCE] * 8], [thing(n, "static") for n in ("a", "b")])
+    assert found.sharing.tolist() == [verdict.SOME, verdict.ALL]
+    assert found.back[0].nonzero()[0].tolist() == [0, 1]
+
+
 def test_locks_of_pairs_in_one_array_are_theirs_all_the_same() -> None:
     pairs = [[ONCE if cpu // 2 == pair else 0 for cpu in range(8)] for pair in range(4)]
     found = judged(pairs, [thing("locks", "static") for _ in range(4)])

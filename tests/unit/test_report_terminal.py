@@ -184,7 +184,8 @@ def test_what_is_not_in_a_result_is_said(result: Result, what: Any, words: str) 
 
 
 def test_a_wall_of_some_containers_is_said_to_be_theirs() -> None:
-    line = builders.named_wall("hashed_lock").model_copy(update={"sharing": "some"})
+    theirs = {"sharing": "some", "writers": [2, 3], "readers": []}
+    line = builders.named_wall("hashed_lock").model_copy(update=theirs)
     judged = Wall(
         kind="global", name="hashed_lock", lines=40, transfers=9.0, sharing="some", sharers=[2, 3]
     )
@@ -200,11 +201,20 @@ def test_walls_of_one_name_that_are_judged_apart_are_added_up() -> None:
         Wall(kind="global", name="lock", lines=4, transfers=9.0, sharing="some", sharers=sharers)
         for sharers in ([2, 3], [5])
     ]
-    one = builders.workload("futex", [builders.named_wall("lock")], objects=judged)
+    line = builders.named_wall("lock").model_copy(update={"writers": [2, 3, 5]})
+    one = builders.workload("futex", [line], objects=judged)
     report = shown(builders.result(one))
     assert "wall 1: 18.0 transfers/op on lock" in report
     assert "containers 2-3,5" in report
     assert "8 lines, of which 1 is listed" in report
+
+
+def test_who_is_not_seen_to_come_back_may_share_a_wall_all_the_same() -> None:
+    judged = Wall(
+        kind="global", name="lock", lines=1, transfers=9.0, sharing="some", sharers=[0, 5]
+    )
+    one = builders.workload("netns", [builders.named_wall("lock")], objects=[judged])
+    assert "all containers; 0,5 seen to come back" in shown(builders.result(one))
 
 
 def test_what_splitting_saves_is_said() -> None:
@@ -219,12 +229,14 @@ def test_what_is_not_isolated_and_has_no_wall_is_no_wall() -> None:
     for report in (shown(builders.result(one)), shown(builders.result(one, one, one))):
         assert "isolated" not in report
         assert "no wall" in report
+        said = "3.00 are handed over, 0.50 are shared too seldom to tell"
+        assert said in " ".join(report.split())
 
 
 def test_a_limit_above_the_threshold_is_printed() -> None:
     one = builders.signal().model_copy(update={"limit": 0.25})
     for report in (shown(builders.result(one)), shown(builders.result(one, one, one))):
-        assert "0.25 (the window is too short for 0.01)" in " ".join(report.split())
+        assert "0.01 (for certain: 0.25, the window is short)" in " ".join(report.split())
     same = builders.signal().model_copy(update={"limit": 0.01})
     assert "too short" not in shown(builders.result(same))
 

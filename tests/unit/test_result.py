@@ -24,6 +24,7 @@ def test_figures_are_those_at_the_number_of_containers_that_was_asked_for() -> N
     assert found.wall_transfers == 0.004
     assert found.sharers == 64
     assert not found.isolated
+    assert not found.model_copy(update={"walls": []}).isolated
 
 
 def test_a_result_that_was_not_asked_for_a_number_is_for_those_that_ran() -> None:

@@ -31,6 +31,7 @@ _MEMBERS = {
     **{name: name[1:] for name in ("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp")},
     **{f"r{number}": f"r{number}" for number in range(8, 16)},
 }
+_REPEATED = (0xF2, 0xF3)
 _NO_SEGMENT = (X86_REG_INVALID, X86_REG_GS)
 _MARK = 0x4D00_0000_0000_0000
 _STEP = 1 << 40
@@ -118,6 +119,9 @@ class Registers:
     def _based(self, address: int, *, indexed: bool) -> list[tuple[Type, int]]:
         """What the base register points to; ``indexed``: even if there is an index."""
         for insn in self._instructions(address, address + 1):
+            # A string instruction goes on from where the pointer was, and may have two.
+            if insn.prefix[0] in _REPEATED or sum(o.type == X86_OP_MEM for o in insn.operands) > 1:
+                return []
             for operand in insn.operands:
                 memory = operand.mem if operand.type == X86_OP_MEM else None
                 if memory is None or memory.base == X86_REG_INVALID:
@@ -141,6 +145,9 @@ class Registers:
         name, offset = "rdi", 0
         found: list[tuple[Type, int]] = []
         before = [insn for insn in self._instructions(start, call) if insn.address < call]
+        # What can't be decoded is a gap, behind which nothing is known.
+        if not before or before[-1].address + before[-1].size != call:
+            return ()
         for insn in reversed(before):
             found += self._structures(insn.address + insn.size, name, offset)
             if insn.group(CS_GRP_CALL) or insn.group(CS_GRP_JUMP):

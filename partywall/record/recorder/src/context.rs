@@ -12,8 +12,8 @@ use std::collections::HashMap;
 pub type Context = u16;
 
 // USER, IRQ and so on. CHARGED + n: inside the n-th function whose work the workload pays
-// for. SYSCALL + n: inside system call n. DEFERRED + n: in a softirq that system call n ran. TASK + n: a thread that was not seen entering
-// the kernel; n indexes stacks.
+// for. SYSCALL + n: inside system call n. DEFERRED + n: in a softirq that system call n
+// ran. TASK + n: a thread that was not seen entering the kernel; n indexes stacks.
 include!(concat!(env!("OUT_DIR"), "/context.rs"));
 
 /// True if work in this context belongs to the workload.
@@ -167,6 +167,8 @@ impl Tracker {
     pub fn softirq(&mut self) {
         self.nest.push(match self.nest.current() {
             inside if (SYSCALL..DEFERRED).contains(&inside) => DEFERRED + (inside - SYSCALL),
+            // One of the functions that run them may call the other.
+            inside if is_deferred(inside) => inside,
             _ => SOFTIRQ,
         });
     }
@@ -295,6 +297,10 @@ mod tests {
         t.irq();
         assert_eq!(t.current(), IRQ);
         t.exception_return();
+        // One of the functions that run them calls the other.
+        t.softirq();
+        assert_eq!(t.current(), DEFERRED + 44);
+        t.softirq_end();
         t.softirq_end();
         assert_eq!(t.current(), SYSCALL + 44);
         assert!(!is_deferred(SOFTIRQ) && !is_deferred(TASK));

@@ -251,6 +251,19 @@ fn a_loop_over_the_programs_memory_is_work() {
 }
 
 #[test]
+fn a_sweep_of_the_programs_memory_is_one_step() {
+    let mut run = Run::default();
+    run.does(&[block(1)]);
+    for _ in 0..1_000_000 {
+        run.waits.step();
+    }
+    assert_eq!(run.waits.events.len(), 2);
+    run.does(&[block(1)]);
+    run.waits.step();
+    run.all_work(2);
+}
+
+#[test]
 fn two_rounds_are_no_wait() {
     let mut run = Run::default();
     run.rounds(ROUNDS - 1, &retry());
