@@ -90,6 +90,13 @@ def report(
             raise UsageProblem("--list goes alone", "leave out FILE and the views")
         saved.render(store.entries(folder), Output())
         return 0
+    whole = as_json or as_ktap or html_file is not None or fail_above is not None
+    if whole and (names or wall is not None or function is not None):
+        raise UsageProblem(
+            "-w, --wall and --function choose what is shown at a terminal; the other views "
+            "and --fail-above are of the whole result",
+            "leave out the one or the other",
+        )
     profile = profiles.load(profile_name)
     result = store.load(file or store.newest(folder))
     limit = THRESHOLD if fail_above is None else fail_above
