@@ -289,6 +289,18 @@ mod tests {
         );
     }
 
+    /// A recording of these parties, without sites.
+    fn of<'a>(locks: &'a Sums, parties: Vec<(Summary, &'a Tables)>) -> Recording<'a> {
+        Recording {
+            visit_distance: 4,
+            sites: &[],
+            stacks: &[],
+            locks,
+            counts: 0,
+            parties,
+        }
+    }
+
     #[test]
     fn lists_lines_that_move_and_counts_the_others() {
         let mut a = Tables::new(4, 1);
@@ -302,13 +314,10 @@ mod tests {
         let mut locks = Sums::new();
         locks.entry(0x1000).or_default().exclusive = 3;
         locks.entry(0x2000).or_default().exclusive = 4; // on a line that stays
+        let parties = vec![(Summary::default(), &a), (Summary::default(), &b)];
         let recording = Recording {
-            visit_distance: 4,
             sites: &[(0xffff_ffff_8100_0000, 0)],
-            stacks: &[],
-            locks: &locks,
-            counts: 0,
-            parties: vec![(Summary::default(), &a), (Summary::default(), &b)],
+            ..of(&locks, parties)
         };
         let mut out = Vec::new();
         recording.write(&mut out).unwrap();
@@ -337,16 +346,8 @@ mod tests {
         found.sort_unstable();
         assert_eq!(found, [0x9000 >> 7, 0xa080 >> 7]);
         assert!(movable(&parties, 0).is_empty());
-        let recording = Recording {
-            visit_distance: 4,
-            sites: &[],
-            stacks: &[],
-            locks: &Sums::new(),
-            counts: 0,
-            parties,
-        };
         let mut out = Vec::new();
-        recording.write(&mut out).unwrap();
+        of(&Sums::new(), parties).write(&mut out).unwrap();
         // Two lines of each party, and neither an access nor a pattern.
         assert_eq!(out.len(), 8 + 28 + 2 * (24 + 64 + 2 * 24) + 12);
     }
@@ -360,15 +361,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_an_error() {
-        let recording = Recording {
-            visit_distance: 4,
-            sites: &[],
-            stacks: &[],
-            locks: &Sums::new(),
-            counts: 0,
-            parties: vec![],
-        };
         let full = File::create("/dev/full").unwrap();
-        assert!(recording.write(&full).is_err());
+        assert!(of(&Sums::new(), vec![]).write(&full).is_err());
     }
 }

@@ -3,15 +3,31 @@
 
 use std::alloc::{alloc_zeroed, handle_alloc_error, Layout};
 
-/// A key that can live in a `Table`; `EMPTY` marks a free slot.
+/// What can live in a `Table`; `EMPTY` marks a free slot.
 ///
 /// # Safety
 /// `EMPTY` must be what memory full of zeros means.
 pub unsafe trait Slot: Copy {
     const EMPTY: Self;
-    fn is_empty(&self) -> bool;
-    fn same(&self, other: &Self) -> bool;
-    fn hash(&self) -> u64;
+
+    /// What it is found by, alone or first of all; 0 if it is free.
+    fn key(&self) -> u64;
+
+    #[inline(always)]
+    fn is_empty(&self) -> bool {
+        self.key() == 0
+    }
+
+    /// Whether it is found by the same as the other. Without more than a key: by that.
+    #[inline(always)]
+    fn same(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+
+    #[inline(always)]
+    fn hash(&self) -> u64 {
+        mix(self.key(), 0)
+    }
 }
 
 /// Open addressing, linear probing, at most three quarters full.

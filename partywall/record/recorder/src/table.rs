@@ -62,16 +62,8 @@ unsafe impl Slot for LineSlot {
         writes_now: false,
     };
     #[inline(always)]
-    fn is_empty(&self) -> bool {
-        self.key == 0
-    }
-    #[inline(always)]
-    fn same(&self, other: &Self) -> bool {
-        self.key == other.key
-    }
-    #[inline(always)]
-    fn hash(&self) -> u64 {
-        mix(self.key, 0)
+    fn key(&self) -> u64 {
+        self.key
     }
 }
 
@@ -100,8 +92,8 @@ unsafe impl Slot for AccessSlot {
         writes: 0,
     };
     #[inline(always)]
-    fn is_empty(&self) -> bool {
-        self.address == 0
+    fn key(&self) -> u64 {
+        self.address
     }
     #[inline(always)]
     fn same(&self, other: &Self) -> bool {

@@ -7,7 +7,7 @@
 //! go of and another takes up in one stretch of each. The other evidence is what the
 //! emulator's order does show: a party visits, another one does, and the first again.
 
-use crate::slots::{mix, Slot, Table};
+use crate::slots::{Slot, Table};
 
 /// Instructions of a long system call after which a new stretch begins.
 pub const STRETCH: u64 = 1 << 14;
@@ -86,16 +86,8 @@ struct Owner {
 unsafe impl Slot for Owner {
     const EMPTY: Self = Owner { key: 0, party: 0 };
     #[inline(always)]
-    fn is_empty(&self) -> bool {
-        self.key == 0
-    }
-    #[inline(always)]
-    fn same(&self, other: &Self) -> bool {
-        self.key == other.key
-    }
-    #[inline(always)]
-    fn hash(&self) -> u64 {
-        mix(self.key, 0)
+    fn key(&self) -> u64 {
+        self.key
     }
 }
 

@@ -80,8 +80,8 @@ unsafe impl Slot for PatternSlot {
         visits: 0,
     };
     #[inline(always)]
-    fn is_empty(&self) -> bool {
-        self.key == 0
+    fn key(&self) -> u64 {
+        self.key
     }
     #[inline(always)]
     fn same(&self, other: &Self) -> bool {
