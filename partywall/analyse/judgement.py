@@ -101,8 +101,7 @@ class Judgement:
             self._judge({**objects, **seen})
 
     def _judge(self, objects: Mapping[int, LineObject]) -> None:
-        self.sharing = verdict.sharing(self._back)
-        self.objects = self._numbered(objects)
+        self.objects = self._numbered(objects, verdict.sharing(self._back))
         static = np.zeros(len(self.objects), bool)
         static[[row for row, what in objects.items() if _lasts(what)]] = True
         # No variable comes round again as another: turns are enough.
@@ -122,9 +121,9 @@ class Judgement:
         alike = touched & (4 * self._turns >= self._turns.max(axis=1, keepdims=True, initial=0))
         most = verdict.sharing(alike) == verdict.ALL
         theirs = np.where(most & (whole != verdict.HANDED_OVER), verdict.ALL, whole)
-        self.sharing = verdict.sharing(back)
-        few = ~static | (~most & (self.sharing == verdict.SOME))
-        self.sharing = np.where(few, self.sharing, theirs)
+        own = verdict.sharing(back)
+        few = ~static | (~most & (own == verdict.SOME))
+        self.sharing = np.where(few, own, theirs)
         self.back = np.where(few[:, None], back, touched)
         handed = self.sharing == verdict.HANDED_OVER
         self.moved = np.where(handed, np.minimum(self._raw, self._seen), self._raw)
@@ -145,13 +144,16 @@ class Judgement:
         np.add.at(found, self.objects, counts)
         return found
 
-    def _numbered(self, objects: Mapping[int, LineObject]) -> Array:
-        """A number for each line's object; a line that nothing is known of is one by itself."""
+    def _numbered(self, objects: Mapping[int, LineObject], sharing: Array) -> Array:
+        """A number for each line's object; a line that nothing is known of is one by itself.
+
+        ``sharing``: who shares each line, taken by itself.
+        """
         numbers: dict[Key, int] = {}
         found = np.arange(len(self._turns))
         for row, what in objects.items():
             key = key_of(what)
-            if key is None or not (_lasts(what) or self.sharing[row]):
+            if key is None or not (_lasts(what) or sharing[row]):
                 continue
             found[row] = numbers.setdefault(key, row)
         return found

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partywall.analyse import verdict
-from partywall.analyse.transfers import Lines, transfers
+from partywall.analyse.transfers import Visits, transfers
 from partywall.record.recording import LINE_SHIFT
 from partywall.results.pairs import PairOfLines, PairsOfLines
 from partywall.results.result import LineObject
@@ -41,7 +41,7 @@ class Pairs:
     most: Array
 
 
-def paired(lines: Lines, others: Array, operations: int) -> Pairs:
+def paired(lines: Visits, others: Array, operations: int) -> Pairs:
     """Return the pairs of ``lines``. ``others``: who takes lines from whom, as for `transfers`.
 
     How many visits a party makes to a pair lies between two bounds: those of the line
@@ -67,7 +67,7 @@ def paired(lines: Lines, others: Array, operations: int) -> Pairs:
 
 
 def of(
-    lines: Lines,
+    lines: Visits,
     others: Array,
     *,
     operations: int,

@@ -8,6 +8,7 @@ from how often each CPU visits a line, as if visits were spread evenly.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,36 +91,50 @@ class Parties:
 
 
 @dataclass(frozen=True)
-class Lines:
-    """Every line that can move, with its transfers per operation.
+class Visits:
+    """Visits of lines: ``number`` is address >> 6, shape (lines,); the rest (lines, parties).
 
-    ``number`` is address >> 6; arrays have shape (lines,), those of visits
-    (lines, parties). Foreground is the workload's own work. The background
-    columns hold what is left when interrupts, softirqs and kernel threads are
-    counted in as well. ``between_at``: for another number of containers than ran,
-    all of which use the line. ``seen``: how often another party than the one before
-    visited the line. Who uses a line that all use is an accident of the emulator,
-    and it moves more often than that; of memory that is handed over it is all.
+    ``reads``, ``writes``, ``turns`` and ``returns`` are those of the workload's own work;
+    ``other_reads`` and ``other_writes`` those of interrupts, softirqs and kernel threads.
     """
 
     number: Array
-    between: Array
-    within: Array
-    between_at: Array
-    seen: Array
-    background_between: Array
-    background_within: Array
     reads: Array
     writes: Array
     turns: Array
     returns: Array
-    operations: int
+    other_reads: Array
+    other_writes: Array
+
+    def moving(self) -> Visits:
+        """Return those of the lines that can move by themselves.
+
+        What the recorder kept for its neighbour's sake, which it then kept as well, says
+        nothing of who comes back.
+        """
+        wrote = (self.writes + self.other_writes).any(axis=1)
+        visited = self.reads + self.writes + self.other_reads + self.other_writes > 0
+        moves = wrote & (visited.sum(axis=1) > 1)
+        moves |= ~np.isin(self.number ^ np.uint64(1), self.number)
+        return Visits(**{name: counts[moves] for name, counts in vars(self).items()})
 
 
-def _visits(recording: Recording, numbers: Array, foreground: bool) -> dict[str, Array]:
-    """Reads, writes, turns and returns of lines; shape (lines, parties) each."""
+def visits(recording: Recording) -> Visits:
+    """Return the visits of all lines of memory that a recording lists."""
+    keys = [party.lines["key"] >> np.uint64(1) for party in recording.parties]
+    numbers = np.unique(np.concatenate(keys)) if keys else np.zeros(0, np.uint64)
+    numbers = numbers[numbers < _NO_MEMORY]
+    own = _counts(recording, numbers, ("reads", "writes", "turns", "returns"), foreground=True)
+    other = _counts(recording, numbers, ("reads", "writes"), foreground=False)
+    return Visits(numbers, **own, other_reads=other["reads"], other_writes=other["writes"])
+
+
+def _counts(
+    recording: Recording, numbers: Array, names: Iterable[str], *, foreground: bool
+) -> dict[str, Array]:
+    """These counts of lines; shape (lines, parties) each."""
     shape = (len(numbers), len(recording.parties))
-    found = {name: np.zeros(shape, np.int64) for name in ("reads", "writes", "turns", "returns")}
+    found = {name: np.zeros(shape, np.int64) for name in names}
     for column, party in enumerate(recording.parties):
         chosen = party.lines[(party.lines["key"] & 1).astype(bool) == foreground]
         chosen = chosen[(chosen["key"] >> np.uint64(1)) < _NO_MEMORY]
@@ -129,52 +144,51 @@ def _visits(recording: Recording, numbers: Array, foreground: bool) -> dict[str,
     return found
 
 
+@dataclass(frozen=True)
+class Lines(Visits):
+    """Lines with their transfers per operation; shape (lines,) each.
+
+    The background columns hold what is left when interrupts, softirqs and kernel
+    threads are counted in as well. ``between_at``: for another number of containers
+    than ran, all of which use the line. ``seen``: how often another party than the one
+    before visited the line. Who uses a line that all use is an accident of the emulator,
+    and it moves more often than that; of memory that is handed over it is all.
+    """
+
+    between: Array
+    within: Array
+    between_at: Array
+    seen: Array
+    background_between: Array
+    background_within: Array
+    operations: int
+
+
 def analyse(
-    recording: Recording,
-    parties: Parties,
-    operations: int,
-    *,
-    ran: int = 1,
-    at: int | None = None,
-    neighbours: bool = False,
+    lines: Visits, parties: Parties, operations: int, *, ran: int = 1, at: int | None = None
 ) -> Lines:
-    """Transfers of every line that can move, per operation.
+    """Return lines with their transfers per operation.
 
     ``ran``: how many containers there are; ``at``: how many there are to be for
-    ``between_at``, as many as ran if None; ``neighbours``: lines as well that can't move
-    by themselves, but were they one with the other of their pair.
+    ``between_at``, as many as ran if None.
     """
-    keys = [party.lines["key"] >> np.uint64(1) for party in recording.parties]
-    numbers = np.unique(np.concatenate(keys)) if keys else np.zeros(0, np.uint64)
-    numbers = numbers[numbers < _NO_MEMORY]
-    own = _visits(recording, numbers, foreground=True)
-    other = _visits(recording, numbers, foreground=False)
-    if not neighbours:
-        # What the recorder kept for its neighbour's sake, which it then kept as well, says
-        # nothing of who comes back.
-        wrote = (own["writes"] + other["writes"]).any(axis=1)
-        visited = own["reads"] + own["writes"] + other["reads"] + other["writes"] > 0
-        moves = wrote & (visited.sum(axis=1) > 1)
-        moves |= ~np.isin(numbers ^ np.uint64(1), numbers)
-        numbers = numbers[moves]
-        own, other = ({n: a[moves] for n, a in side.items()} for side in (own, other))
-    reads, writes = own["reads"], own["writes"]
+    reads, writes = lines.reads, lines.writes
     apart, inside = parties.others()
     between, within = (transfers(reads, writes, others) for others in (apart, inside))
     between_at = transfers(reads, writes, apart * parties.at(ran, ran if at is None else at))
     all_between, all_within = (
-        transfers(reads + other["reads"], writes + other["writes"], others)
+        transfers(reads + lines.other_reads, writes + lines.other_writes, others)
         for others in (apart, inside)
     )
+    # The first visit of each has one before, too, but for the very first.
+    seen = np.maximum((lines.returns + (lines.turns > 0)).sum(axis=1) - 1, 0)
     return Lines(
-        number=numbers,
+        **vars(lines),
         between=between / operations,
         within=within / operations,
         between_at=between_at / operations,
-        # The first visit of each has one before, too, but for the very first.
-        seen=np.maximum((own["returns"] + (own["turns"] > 0)).sum(axis=1) - 1, 0) / operations,
+        seen=seen / operations,
         background_between=np.maximum(all_between - between, 0) / operations,
         background_within=np.maximum(all_within - within, 0) / operations,
-        **own,
         operations=operations,
     )

@@ -56,8 +56,13 @@ class Analysis:
         self._scope: Scope = "between" if topology.containers > 1 else "within"
         # CPUs of one container are as many as they are.
         self._at = at if self._scope == "between" else None
+        self._visits = transfers.visits(recorded)
         self._lines = transfers.analyse(
-            recorded, self._parties, self._operations, ran=topology.containers, at=self._at
+            self._visits.moving(),
+            self._parties,
+            self._operations,
+            ran=topology.containers,
+            at=self._at,
         )
         prog = names.attach(machine, kernel)
         known = names.Knowledge(
@@ -67,6 +72,7 @@ class Analysis:
         )
         self._uses, self._patterns = Uses(recorded, foreground=True), Patterns(recorded)
         self._background_uses = Uses(recorded, foreground=False)
+        self._busiest = self._uses.busiest()
         self._namer = names.LineNamer(known, self._uses)
         self._background_namer = names.LineNamer(known, self._background_uses)
         self._named: dict[int, names.Named] = {}
@@ -99,6 +105,10 @@ class Analysis:
             self._named[row] = self._namer.line(address, self._operations)
         return self._named[row]
 
+    def _object_at(self, line: int) -> result.LineObject:
+        """What is used most in the line at an address."""
+        return self._namer.object_of(self._busiest.get(line, line))
+
     def _sharers(self, scope: Scope) -> int:
         return self._topology.containers if scope == "between" else self._topology.cpus
 
@@ -117,7 +127,6 @@ class Analysis:
             inside = [self._wall(row, inner, "within") for row in _worst_first(inner.moved, only)]
         handed = judged.sharing == verdict.HANDED_OVER
         background, background_total = self._background()
-        busiest = self._uses.busiest()
         calls = self._calls()
         walls = self._walls(judged)
         return result.WorkloadResult(
@@ -157,12 +166,12 @@ class Analysis:
             background=background,
             background_transfers=background_total,
             pairs=pairs.of(
-                transfers.analyse(self._recorded, self._parties, operations, neighbours=True),
+                self._visits,
                 self._parties.others()[self._scope == "within"],
                 operations=operations,
                 sharers=self._sharers(self._scope),
                 threshold=self._threshold,
-                look=lambda line: self._namer.object_of(busiest.get(line, line)),
+                look=self._object_at,
             ),
         )
 
@@ -293,15 +302,13 @@ class Analysis:
     def _objects(self, total: Array) -> dict[int, result.LineObject]:
         """Row -> object, the lines that move most first, up to `_TO_NAME` of all."""
         objects: dict[int, result.LineObject] = {}
-        busiest = self._uses.busiest()
         left = float(total.sum()) * (1 - _TO_NAME)
         order = _worst_first(total, total > 0)
         small = len(order)
         while small and (left := left - float(total[order[small - 1]])) >= 0:
             small -= 1
         for row in order[:small]:
-            address = int(self._lines.number[row]) << LINE_SHIFT
-            objects[row] = self._namer.object_of(busiest.get(address, address))
+            objects[row] = self._object_at(int(self._lines.number[row]) << LINE_SHIFT)
         return objects
 
     def _passing(

@@ -16,7 +16,7 @@ import pytest
 from checks import PARTYWALL, Checked, partywall, refused
 
 from partywall import guest, workloads
-from partywall.analyse.transfers import Parties, analyse
+from partywall.analyse.transfers import Parties, analyse, visits
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Quiet
 from partywall.core.topology import Topology
@@ -62,7 +62,7 @@ def transfers(settings: Settings) -> list[float]:
     with Guest(settings) as machine:
         read = recording.load(machine.wait())
     parties = Parties.of(read, settings.topology.cpus)
-    lines = analyse(read, parties, 400 * settings.topology.total)
+    lines = analyse(visits(read).moving(), parties, 400 * settings.topology.total)
     moved = lines.between + lines.within
     return sorted(map(float, moved), reverse=True)[:2]
 

@@ -54,7 +54,7 @@ def judged(
     shape = Topology(number // cpus, cpus)
     parties = Parties.of(whole, cpus)
     found = transfers.analyse(
-        whole,
+        transfers.visits(whole).moving(),
         parties,
         window * number,
         ran=shape.containers,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from partywall.analyse import pairs
-from partywall.analyse.transfers import Lines, Parties, analyse
+from partywall.analyse.transfers import Lines, Parties, analyse, visits
 from partywall.report import pairs as view
 from partywall.results.pairs import PairOfLines, PairsOfLines
 from partywall.results.result import LineObject, Result
@@ -31,7 +31,7 @@ def found(*parties: list[tuple[int, int, int]], operations: int = 100) -> tuple[
         )
     )
     of = Parties.of(recorded, 1)
-    lines = analyse(recorded, of, operations, neighbours=True)
+    lines = analyse(visits(recorded), of, operations)
     return lines, pairs.paired(lines, of.others()[0], operations)
 
 
@@ -48,9 +48,8 @@ def test_neighbours_are_no_lines_that_the_verdict_sees() -> None:
         recordings.party(1, [recordings.visits(EVEN + 1, 0, 9), recordings.visits(EVEN + 2, 5, 0)]),
         recordings.party(2, [recordings.visits(EVEN + 3, 5, 0), recordings.visits(EVEN + 3, 2, 0)]),
     )
-    of = Parties.of(recorded, 1)
-    assert analyse(recorded, of, 100).number.tolist() == [EVEN + 2]
-    every = analyse(recorded, of, 100, neighbours=True).number.tolist()
+    assert visits(recorded).moving().number.tolist() == [EVEN + 2]
+    every = visits(recorded).number.tolist()
     assert every == [EVEN, EVEN + 1, EVEN + 2, EVEN + 3]
 
 

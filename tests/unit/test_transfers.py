@@ -234,7 +234,7 @@ def test_others_are_symmetric_and_on_other_cpus(who: list[tuple[int, int]], each
 def test_analyse_counts_foreground_and_background_apart() -> None:
     both = [visits(5, 0, 2), visits(5, 0, 4, foreground=False)]
     whole = recording(party(0, both), party(1, both))
-    lines = transfers.analyse(whole, Parties.of(whole, 1), 2)
+    lines = transfers.analyse(transfers.visits(whole).moving(), Parties.of(whole, 1), 2)
     assert lines.number.tolist() == [5]
     assert lines.writes.tolist() == [[2, 2]]
     assert lines.reads.tolist() == [[0, 0]]
@@ -249,7 +249,7 @@ def test_analyse_has_lines_that_only_the_background_moves() -> None:
     whole = recording(
         party(0, [visits(3, 0, 9, foreground=False)]), party(1, [visits(3, 6, 0, foreground=False)])
     )
-    lines = transfers.analyse(whole, Parties.of(whole, 1), 3)
+    lines = transfers.analyse(transfers.visits(whole).moving(), Parties.of(whole, 1), 3)
     assert lines.between.tolist() == [0]
     assert lines.background_between.tolist() == [(6 + 6) / 3]
 
@@ -260,7 +260,7 @@ def test_analyse_joins_what_parties_saw() -> None:
         party(1, [visits(10, 0, 1), visits(20, 4, 4)]),
         party(2, [visits(30, 2, 0)]),
     )
-    lines = transfers.analyse(whole, Parties.of(whole, 1), 1)
+    lines = transfers.analyse(transfers.visits(whole).moving(), Parties.of(whole, 1), 1)
     assert lines.number.tolist() == [10, 20, 30]
     assert lines.reads.tolist() == [[1, 0, 0], [0, 4, 0], [0, 0, 2]]
     assert lines.writes.tolist() == [[0, 1, 0], [0, 4, 0], [1, 0, 0]]
@@ -274,7 +274,7 @@ def test_analyse_drops_the_fixmap_and_nothing_below_it() -> None:
         visits(FIXMAP, 0, 1, foreground=False),
     ]
     whole = recording(party(0, seen), party(1, seen))
-    lines = transfers.analyse(whole, Parties.of(whole, 1), 1)
+    lines = transfers.analyse(transfers.visits(whole).moving(), Parties.of(whole, 1), 1)
     assert lines.number.tolist() == [BELOW_FIXMAP]
     assert lines.between.tolist() == [2]
     assert lines.background_between.tolist() == [0]
@@ -283,14 +283,14 @@ def test_analyse_drops_the_fixmap_and_nothing_below_it() -> None:
 def test_analyse_tells_between_from_within() -> None:
     whole = recording(*(party(cpu, [visits(1, 0, 1)]) for cpu in range(4)))
     for cpus, between, within in ((1, 4, 0), (2, 4, 4), (4, 0, 4)):
-        lines = transfers.analyse(whole, Parties.of(whole, cpus), 1)
+        lines = transfers.analyse(transfers.visits(whole).moving(), Parties.of(whole, cpus), 1)
         assert (lines.between[0], lines.within[0]) == (between, within)
 
 
 @pytest.mark.parametrize("operations", [1, 7, 3200])
 def test_analyse_gives_transfers_per_operation(operations: int) -> None:
     whole = recording(party(0, [visits(1, 0, 70)]), party(1, [visits(1, 70, 0)]))
-    lines = transfers.analyse(whole, Parties.of(whole, 1), operations)
+    lines = transfers.analyse(transfers.visits(whole).moving(), Parties.of(whole, 1), operations)
     assert lines.between[0] == pytest.approx(140 / operations)
     assert lines.reads.tolist() == [[0, 70]]
 
@@ -298,14 +298,14 @@ def test_analyse_gives_transfers_per_operation(operations: int) -> None:
 def test_analyse_does_not_overflow() -> None:
     most = 2**32 - 1
     whole = recording(*(party(cpu, [visits(1, most, most)]) for cpu in range(240)))
-    lines = transfers.analyse(whole, Parties.of(whole, 1), 1)
+    lines = transfers.analyse(transfers.visits(whole).moving(), Parties.of(whole, 1), 1)
     assert lines.between[0] == 240 * 2 * most
 
 
 @pytest.mark.parametrize("parties", [0, 1, 2])
 def test_analyse_of_parties_that_saw_nothing(parties: int) -> None:
     whole = recording(*(party(cpu) for cpu in range(parties)))
-    lines = transfers.analyse(whole, Parties.of(whole, 1), 1)
+    lines = transfers.analyse(transfers.visits(whole).moving(), Parties.of(whole, 1), 1)
     assert len(lines.number) == len(lines.between) == 0
     assert lines.reads.shape == (0, parties)
 
@@ -317,7 +317,9 @@ def at(reads: list[int], writes: list[int], count: int, **more: Any) -> float:
     ]
     whole = recording(*parties, *more.get("threads", ()))
     ran, operations = len(parties), more.get("operations", 1)
-    found = transfers.analyse(whole, Parties.of(whole, 1), operations, ran=ran, at=count)
+    found = transfers.analyse(
+        transfers.visits(whole).moving(), Parties.of(whole, 1), operations, ran=ran, at=count
+    )
     return float(found.between_at[0])
 
 
@@ -361,10 +363,14 @@ def test_a_thread_that_works_for_all_meets_each_as_often_at_any_number(count: in
 
 def test_cpus_of_one_container_are_as_many_as_they_are() -> None:
     whole = recording(*(party(cpu, [visits(1, 4, 1)]) for cpu in range(4)))
-    found = transfers.analyse(whole, Parties.of(whole, 2), 4, ran=2, at=64)
+    found = transfers.analyse(
+        transfers.visits(whole).moving(), Parties.of(whole, 2), 4, ran=2, at=64
+    )
     # 63 others with two CPUs each, instead of one.
     assert found.between_at[0] == pytest.approx(1 + 4)
     assert found.between[0] == pytest.approx(1 + 2)
     assert found.within[0] == pytest.approx(1 + 1)
-    alone = transfers.analyse(whole, Parties.of(whole, 4), 4, ran=1, at=64)
+    alone = transfers.analyse(
+        transfers.visits(whole).moving(), Parties.of(whole, 4), 4, ran=1, at=64
+    )
     assert alone.between_at[0] == 0
