@@ -11,8 +11,8 @@ from rich.text import Text
 
 from partywall.clock.bench import Bench, Series
 from partywall.model.queues import Prediction
+from partywall.report.blocks import print_blocks
 from partywall.report.predict import speed
-from partywall.report.terminal import print_blocks
 from partywall.report.words import percent, plain
 
 

@@ -18,7 +18,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from partywall.report.words import plain
+from partywall.report.words import count, plain
 
 # Spaces at a line's end, between them and it nothing but codes of colour.
 _TRAILING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")
@@ -47,6 +47,15 @@ def text(words: str, style: str = "") -> Text:
 def indent(block: RenderableType, columns: int) -> Padding:
     """Return the block so many columns further to the right."""
     return Padding(block, (0, 0, 0, columns), expand=False)
+
+
+def more(left: int, noun: str, rest: str = "", columns: int = 2) -> Padding:
+    """Return a row that says how many there are besides, and what of, if any is said.
+
+    ``rest``: what these have together; ``columns``: to the right, as in `indent`.
+    """
+    words = count(left, f"more {noun}") + (f", {rest}" if rest else "")
+    return indent(Text(f"{words}; --all shows them", style="dim"), columns)
 
 
 class Flow:

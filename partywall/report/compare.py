@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from partywall.report.terminal import print_blocks
+from partywall.report.blocks import print_blocks
 from partywall.report.words import plain, rate, topology
 from partywall.results.compare import Change, Comparison, WorkloadChange
 

@@ -34,13 +34,6 @@ def verdict(workload: WorkloadResult) -> Text:
     return Text(count(len(workload.found), "wall"), style="bold red")
 
 
-def moved(workload: WorkloadResult) -> float:
-    """Return the transfers per operation of all lines, as the verdict counts them."""
-    if workload.scope == "within":
-        return workload.within
-    return workload.between if workload.between_at is None else workload.between_at
-
-
 def limit(workload: WorkloadResult) -> str:
     """Return the transfers per operation above which an object is a wall, in words.
 
@@ -51,16 +44,23 @@ def limit(workload: WorkloadResult) -> str:
     return f"{workload.threshold:g}"
 
 
-def apart(workload: WorkloadResult) -> str:
-    """Return what moves where nothing is a wall, in words."""
-    if workload.sums is None:
-        return f"{rate(moved(workload))} in all"
+def without_walls(workload: WorkloadResult) -> str | None:
+    """Return what moves where nothing is a wall, in words; None if something is."""
+    if workload.isolated:
+        return f"no more than {workload.threshold:g} transfers/op {among(workload)}"
+    if workload.verdict != "no wall":
+        return None
     said = []
-    if workload.sums.handed_over:
+    if workload.sums is None:
+        said.append(f"{rate(workload.moved)} in all")
+    elif workload.sums.handed_over:
         said.append(f"{rate(workload.sums.handed_over)} are handed over")
-    if workload.sums.rest:
+    if workload.sums is not None and workload.sums.rest:
         said.append(f"{rate(workload.sums.rest)} are shared too seldom to tell")
-    return ", ".join(said)
+    return (
+        f"nothing that is shared has more than {limit(workload)} transfers/op "
+        f"{among(workload)}; {', '.join(said)}"
+    )
 
 
 def among(workload: WorkloadResult) -> str:
@@ -90,12 +90,13 @@ def blocks(
     ``shown``: the workloads that are, with their walls.
     """
     yield text(f"predicted for {profile.name} ({profile.cores} cores; see partywall model)", "dim")
-    yield _summary([workload for workload, _ in shown], profile)
+    expected = [at(workload, profile) for workload, _ in shown]
+    yield _summary([(workload, each) for (workload, _), each in zip(shown, expected, strict=True)])
     advice = Advice(result)
     heading = "what costs most, and what mends it (series: ours for 6.12)"
     table = columns(("waits", "wall"), heading)
-    for workload, found in shown:
-        costly = worst(found, at(workload, profile))
+    for (workload, found), each in zip(shown, expected, strict=True):
+        costly = worst(found, each)
         if not costly:
             continue
         shape = topology(workload.topology)
@@ -109,14 +110,13 @@ def blocks(
         yield table
 
 
-def _summary(workloads: list[WorkloadResult], profile: Profile) -> Table:
+def _summary(workloads: list[tuple[WorkloadResult, Cost]]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("workload", overflow="fold")
     # Here the name comes first, so the rest stands at the end of a long one.
     for heading in ("measured", "of one alone", "verdict", "transfers/op", "of all"):
         table.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
-    for workload in workloads:
-        found = at(workload, profile)
+    for workload, found in workloads:
         most = "at most " if found.bound else ""
         table.add_row(
             text(workload.title, "bold"),
@@ -124,6 +124,6 @@ def _summary(workloads: list[WorkloadResult], profile: Profile) -> Table:
             f"{most}{percent(found.relative.usual)} at {found.at}",
             verdict(workload),
             rate(workload.judged),
-            rate(moved(workload)),
+            rate(workload.moved),
         )
     return table

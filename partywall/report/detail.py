@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from partywall.report.blocks import Flow, columns, indent, text
+from partywall.report.blocks import Flow, columns, indent, more, text
 from partywall.report.walls import Wall, alike
 from partywall.report.words import (
     SCOPES,
@@ -97,15 +97,11 @@ def _object(
     hidden = walled.lines[len(shown) :]
     if hidden:
         moved = sum(line.judged for line in hidden)
-        words = f"{count(len(hidden), 'more line')}, {rate(moved)} transfers/op"
-        yield indent(Text(f"{words}; --all shows them", style="dim"), 2)
+        yield more(len(hidden), "line", f"{rate(moved)} transfers/op")
 
 
-def brief(found: Wall) -> RenderableType:
-    """Return a wall in a few rows: its name, who uses what of its worst line, and where."""
-    line = found.lines[0]
-    name = Text(overflow="fold")
-    name.append_text(text(found.object.title, "bold red"))
+def label(found: Wall, name: Text) -> list[Text]:
+    """Return a wall's name in a row, and what is to be known of it at once."""
     if found.folded:
         name.append(f" {found.folded}")
     pieces = [name]
@@ -113,7 +109,15 @@ def brief(found: Wall) -> RenderableType:
         pieces.append(Text("FALSE SHARING", style="bold yellow"))
     if found.sharers:
         pieces.append(Text(f"of {found.sharers}"))
-    rows = [Flow(*pieces)]
+    return pieces
+
+
+def brief(found: Wall) -> RenderableType:
+    """Return a wall in a few rows: its name, who uses what of its worst line, and where."""
+    line = found.lines[0]
+    name = Text(overflow="fold")
+    name.append_text(text(found.object.title, "bold red"))
+    rows = [Flow(*label(found, name))]
     used = sorted(line.fields, key=lambda use: (-use.share, use.offset))[:FIELDS]
     code = list(dict.fromkeys(_place(site) for site in busiest(line)))[:PLACES]
     if any(site.caller for site in busiest(line)[:1]):
@@ -162,8 +166,7 @@ def _line(line: Line, workload: WorkloadResult, top_sites: int | None) -> Iterat
         yield indent(_code(shown), 4)
     if len(sites) > len(shown):
         rest = sum(accesses(site) for site in sites[len(shown) :])
-        words = f"{count(len(sites) - len(shown), 'more place')}, {rate(rest)} accesses/op"
-        yield indent(Text(f"{words}; --all shows them", style="dim"), 4)
+        yield more(len(sites) - len(shown), "place", f"{rate(rest)} accesses/op", columns=4)
 
 
 def _fields(fields: list[FieldUse]) -> Table:

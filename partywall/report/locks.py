@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from partywall.report.words import count, percent, plain, rate
+from partywall.report.blocks import indent, more
+from partywall.report.words import percent, plain, rate
 from partywall.results.result import Lock, WorkloadResult
 
 SHOWN = 8
@@ -57,10 +57,9 @@ def blocks(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
             style="bold",
         )
         shown = locks if verbose else locks[:SHOWN]
-        yield Padding(_table(shown, ran), (0, 0, 0, 2), expand=False)
+        yield indent(_table(shown, ran), 2)
         if len(locks) > len(shown):
-            words = f"{count(len(locks) - len(shown), 'more lock')}; --all shows them"
-            yield Padding(Text(words, style="dim"), (0, 0, 0, 2), expand=False)
+            yield more(len(locks) - len(shown), "lock")
     if workload.waits:
         waits = ", ".join(f"{call.function} {rate(call.per_op)}" for call in workload.waits)
         yield ""

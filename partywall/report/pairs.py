@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from partywall.report.terminal import print_blocks
+from partywall.report.blocks import print_blocks
 from partywall.report.words import count, plain, rate, topology
 from partywall.results.pairs import PairsOfLines
 from partywall.results.result import Result

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from partywall.model.predict import Outlook, Pair, Trial
 from partywall.model.queues import Point, Prediction, Range, Station
-from partywall.report.terminal import print_blocks
+from partywall.report.blocks import print_blocks
 from partywall.report.words import count, percent, plain, rate, topology
 
 STATIONS = 4

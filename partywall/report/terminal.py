@@ -20,7 +20,7 @@ from partywall.advice.mends import Advice
 from partywall.core.errors import UsageProblem
 from partywall.model.profiles import Profile
 from partywall.report import costs, detail, locks
-from partywall.report.blocks import WIDEST, Flow, columns, indent, print_blocks, text
+from partywall.report.blocks import Flow, columns, indent, more, print_blocks, text
 from partywall.report.walls import Wall, numbered
 from partywall.report.words import (
     busiest,
@@ -32,8 +32,6 @@ from partywall.report.words import (
     signed_hex,
 )
 from partywall.results.result import Result, WorkloadResult
-
-__all__ = ["DETAILED", "WIDEST", "Shown", "print_blocks", "render"]
 
 DETAILED = 3
 """Walls of a workload shown with fields and code unless all are asked for."""
@@ -181,12 +179,8 @@ def _story(wall: Wall, advice: Advice, *, everything: bool) -> Iterator[Renderab
 def _brief(workload: WorkloadResult, walls: list[Wall]) -> Iterator[RenderableType]:
     """The worst walls in a few rows each, and how much there is besides."""
     limit = f"{costs.limit(workload)} transfers/op {costs.among(workload)}"
-    words = f": objects with more than {limit}"
-    if workload.isolated:
-        words = f": no more than {workload.threshold:g} transfers/op {costs.among(workload)}"
-    elif workload.verdict == "no wall":
-        words = f": nothing that is shared has more than {limit}; {costs.apart(workload)}"
-    yield Text.assemble(costs.verdict(workload), words)
+    words = costs.without_walls(workload) or f"objects with more than {limit}"
+    yield Text.assemble(costs.verdict(workload), f": {words}")
     shown = walls[:DETAILED]
     if shown:
         table = columns(("wall", "transf/op"), "object; field and code of its worst line")
@@ -286,27 +280,17 @@ def _passing(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType
         yield indent(table, 2)
         if len(groups) > len(shown):
             rest = sum(group.transfers for group in groups[len(shown) :])
-            words = f"{count(len(groups) - len(shown), 'more kind')}, {rate(rest)} transfers/op"
-            yield indent(Text(f"{words}; --all shows them", style="dim"), 2)
+            yield more(len(groups) - len(shown), "kind", f"{rate(rest)} transfers/op")
 
 
 def _findings(workload: WorkloadResult) -> Text:
-    scope = costs.among(workload)
-    moved = costs.moved(workload)
-    limit = f"{workload.threshold:g}"
-    if workload.isolated:
-        words = f": no more than {limit} transfers/op {scope}"
-    elif workload.verdict == "no wall":
-        words = f": nothing that is shared has more than {costs.limit(workload)} transfers/op "
-        words += f"{scope}; {costs.apart(workload)}"
-    else:
-        words = (
-            f": {rate(workload.judged)} transfers/op {scope}, on objects with more than "
-            f"{costs.limit(workload)} each"
-        )
-    if moved > 0:
-        words += f"; {rate(moved)} on all lines. {known(workload)}"
-    return Text.assemble(costs.verdict(workload), words)
+    words = costs.without_walls(workload) or (
+        f"{rate(workload.judged)} transfers/op {costs.among(workload)}, on objects with more "
+        f"than {costs.limit(workload)} each"
+    )
+    if workload.moved > 0:
+        words += f"; {rate(workload.moved)} on all lines. {known(workload)}"
+    return Text.assemble(costs.verdict(workload), f": {words}")
 
 
 def _effort(workload: WorkloadResult) -> Iterator[RenderableType]:
@@ -335,14 +319,7 @@ def _overview(walls: list[Wall], verbose: bool) -> Iterator[RenderableType]:
     total = sum(wall.transfers for wall in walls)
     shown = walls if verbose else walls[:LISTED]
     for wall in shown:
-        name = text(wall.object.title, "bold")
-        if wall.folded:
-            name.append(f" {wall.folded}")
-        pieces = [name]
-        if wall.false_sharing:
-            pieces.append(Text("FALSE SHARING", style="bold yellow"))
-        if wall.sharers:
-            pieces.append(Text(f"of {wall.sharers}"))
+        pieces = detail.label(wall, text(wall.object.title, "bold"))
         code = [site for line in wall.lines for site in busiest(line)[:1]]
         if code:
             pieces.append(text(code[0].function, "cyan"))
@@ -354,8 +331,7 @@ def _overview(walls: list[Wall], verbose: bool) -> Iterator[RenderableType]:
     rest = walls[len(shown) :]
     if rest:
         moved = sum(wall.transfers for wall in rest)
-        words = f"{count(len(rest), 'more object')}, {rate(moved)} transfers/op"
-        yield indent(Text(f"{words}; --all shows them", style="dim"), 2)
+        yield more(len(rest), "object", f"{rate(moved)} transfers/op")
 
 
 # What the machine does by itself
@@ -381,5 +357,4 @@ def _background(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableT
         table.add_row(rate(line.transfers), Flow(*pieces))
     yield indent(table, 2)
     if len(ordered) > len(shown):
-        words = f"{count(len(ordered) - len(shown), 'more line')}; --all shows them"
-        yield indent(Text(words, style="dim"), 2)
+        yield more(len(ordered) - len(shown), "line")

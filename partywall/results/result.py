@@ -364,10 +364,15 @@ class WorkloadResult(Model):
         """What is to be said of it: isolated is what moves no more than the threshold in all."""
         if self.walls:
             return "walls"
-        between = self.between if self.between_at is None else self.between_at
-        moved = between if self.scope == "between" else self.within
-        every = moved if self.sums is None else self.sums.all
+        every = self.moved if self.sums is None else self.sums.all
         return "no wall" if every > self.threshold else "isolated"
+
+    @property
+    def moved(self) -> float:
+        """Transfers per op of all lines that the verdict is about."""
+        if self.scope == "within":
+            return self.within
+        return self.between if self.between_at is None else self.between_at
 
     @property
     def isolated(self) -> bool:

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from partywall.core.errors import UsageProblem
 from partywall.model import profiles
-from partywall.report import detail, terminal
+from partywall.report import blocks, detail, terminal
 from partywall.report.terminal import Shown
 from partywall.results.result import Passing, Result, Sums, Wall, WorkloadResult
 
@@ -66,7 +66,7 @@ def result() -> Result:
 def test_no_row_is_wider_than_the_terminal(result: Result, width: int) -> None:
     everything = builders.result(*result.workloads, builders.many_walls())
     report = shown(everything, width, everything=True)
-    assert max(cell_len(row) for row in report.splitlines()) <= min(width, terminal.WIDEST)
+    assert max(cell_len(row) for row in report.splitlines()) <= min(width, blocks.WIDEST)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -82,11 +82,6 @@ class Side:
     background: list[Row]
 
     @property
-    def moved(self) -> float:
-        """Transfers per operation of all lines, as the verdict counts them."""
-        return costs.moved(self.result)
-
-    @property
     def limit(self) -> str:
         """What an object needs for a wall to be told."""
         return costs.limit(self.result)
