@@ -12,7 +12,8 @@ longest lets through (Amdahl). docs/model.md says what is assumed and what that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -322,9 +323,11 @@ def _others(result: WorkloadResult, others: int) -> Iterator[tuple[Station, Queu
 
     How many of their transfers are reads' is taken from those that it lists.
     """
+    lines_of: dict[tuple[str, str], list[Line]] = defaultdict(list)
+    for line in result.walls:
+        lines_of[line.object.kind, line.object.name].append(line)
     for wall in result.found:
-        same = (wall.kind, wall.name)
-        listed = [one for one in result.walls if (one.object.kind, one.object.name) == same]
+        listed = lines_of[wall.kind, wall.name]
         lines = wall.lines - len(listed)
         transfers = wall.transfers - sum(one.transfers for one in listed)
         if lines <= 0 or transfers <= 0:
@@ -346,14 +349,14 @@ def _others(result: WorkloadResult, others: int) -> Iterator[tuple[Station, Queu
         )
 
 
-def work_of(result: WorkloadResult) -> Work:
+def _work(result: WorkloadResult, queues: Iterable[Queue]) -> Work:
     """The operation of a measured workload, as the model sees it."""
     per_op = result.instructions
     every = result.between if result.scope == "between" else result.within
     return Work(
         # An operation of none, as a file may claim, would take no time at all.
         instructions=max(1.0, per_op.kernel + per_op.user),
-        queues=tuple(queue for _, queue in _asked(result)),
+        queues=tuple(queues),
         alone=max(0.0, every - result.wall_transfers),
         # Within one container it is its CPUs that are counted, a process on each.
         processes=result.topology.cpus if result.scope == "between" else 1,
@@ -383,7 +386,8 @@ def predict(
     result: WorkloadResult, profile: Profile, counts: Sequence[int] | None = None
 ) -> Prediction:
     """What is expected of a measured workload on a machine, at `usual_counts` if None."""
-    work = work_of(result)
+    asked = list(_asked(result))
+    work = _work(result, (queue for _, queue in asked))
     if counts is None:
         counts = usual_counts(profile, work.processes)
     usual = [
@@ -405,7 +409,7 @@ def predict(
         points=predict_work(work, profile, counts),
         stations=[
             station.model_copy(update={"waits": [one.at_lines[number] for one in usual]})
-            for number, (station, _) in enumerate(_asked(result))
+            for number, (station, _) in enumerate(asked)
         ],
         handed_over=work.alone,
         unknown=unknowns(result),
