@@ -13,7 +13,7 @@ import click
 from partywall import workloads
 from partywall.core.capabilities import capability
 from partywall.core.errors import UsageProblem
-from partywall.record.wanted import in_source
+from partywall.record.functions import in_source
 from partywall.workloads import Workload
 
 

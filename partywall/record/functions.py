@@ -78,7 +78,7 @@ NEEDED = (
 )
 """What tells contexts apart: without one of these, accesses are taken for those of others."""
 
-COPY = re.compile(r"(?:\.(?:llvm|isra|constprop)\.\d+)+\Z")
+_COPY = re.compile(r"(?:\.(?:llvm|isra|constprop)\.\d+)+\Z")
 """What compilers append to the name of a function that they change, or make global.
 
 Not what is a part of one, as .part and .cold: who enters that has entered the whole.
@@ -90,6 +90,15 @@ _LOCKING = re.compile(
     r"_raw_(?:spin|read|write)_(?:try)?lock|queued_spin_lock|osq_lock|rwsem_|"
     r"(?:__)?mutex_(?:try)?lock|(?:__)?down_(?:read|write)"
 )
+
+
+def in_source(name: str) -> str:
+    """Return a function's name without what compilers append to it.
+
+    >>> in_source("free_pcp.isra.0")
+    'free_pcp'
+    """
+    return _COPY.sub("", name)
 
 
 def takes_lock(function: str) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from partywall.core.elf import Symbol, Symbols, load_symbols, read_memory
 from partywall.core.errors import EnvironmentProblem
-from partywall.record.functions import COPY, NEEDED, ROLES, WAITS
+from partywall.record.functions import NEEDED, ROLES, WAITS, in_source
 from partywall.workloads import Workload
 
 _PAGE, _STACK = 0x1000, 0x4000
@@ -33,7 +33,7 @@ def _functions(symbols: Symbols) -> dict[str, list[Symbol]]:
     found: dict[str, list[Symbol]] = defaultdict(list)
     for symbol in sorted(symbols, key=lambda symbol: (symbol.address, symbol.name)):
         if symbol.size:
-            found[COPY.sub("", symbol.name)].append(symbol)
+            found[in_source(symbol.name)].append(symbol)
     return found
 
 
@@ -57,7 +57,10 @@ def _lines(role: str, functions: Iterable[Symbol], number: int | None = None) ->
 
 def require(vmlinux: Path) -> None:
     """EnvironmentProblem if the kernel has no function that contexts depend on."""
-    functions = _functions(load_symbols(vmlinux))
+    _require(vmlinux, _functions(load_symbols(vmlinux)))
+
+
+def _require(vmlinux: Path, functions: Container[str]) -> None:
     lacking = [name for name in NEEDED if not _existing(functions, [name])]
     if not lacking:
         return
@@ -104,9 +107,9 @@ def build(vmlinux: Path, workload: Workload) -> Hooks:
 
     EnvironmentProblem as for `require`.
     """
-    require(vmlinux)
     symbols = load_symbols(vmlinux)
     functions = _functions(symbols)
+    _require(vmlinux, functions)
     lines = [f"stack {stack_size(vmlinux):x}"]
     lines += [f"percpu {array.address:x}" for array in symbols.by_name("__per_cpu_offset")[:1]]
     for role, pattern in ROLES:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from partywall.core.elf import Symbol, Symbols, load_symbols
 from partywall.core.errors import UsageProblem
-from partywall.record.functions import COPY
+from partywall.record.functions import in_source
 
 _SHARED = 3
 """First letters that a name has to share with another to be offered in its place."""
@@ -19,15 +19,6 @@ _SHARED = 3
 def _is_code(symbols: Symbols, symbol: Symbol) -> bool:
     start, end = symbols.by_name("_stext"), symbols.by_name("_etext")
     return not (start and end) or start[0].address <= symbol.address < end[0].address
-
-
-def in_source(name: str) -> str:
-    """Return a function's name without what compilers append to it.
-
-    >>> in_source("free_pcp.isra.0")
-    'free_pcp'
-    """
-    return COPY.sub("", name)
 
 
 def require_functions(vmlinux: Path, names: Iterable[str]) -> None:

@@ -241,7 +241,7 @@ def keyed(results: Iterable[WorkloadResult], *, layers: bool = True) -> dict[Key
     """By all that has to be equal for two figures to be comparable. ``layers``: these, too."""
     return {
         (
-            r.title if layers else r.title.removesuffix(", own layers"),
+            r.title if layers else r.model_copy(update={"layers": "shared"}).title,
             r.topology.containers,
             r.topology.cpus,
             r.window,
