@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What mends a wall: ``mends.toml``, held against the kernel at hand.
 
-A version says little, as distributions take fixes back. So a mend is named only for
-a wall in which the code that it takes away was seen at work, and only if no code that
-it brings was seen anywhere in the result.
+A version says little, as distributions take fixes back. So a mend is named by the
+object, its fields and functions that were seen at work, as far as it says any, and only
+if no code that it brings was seen anywhere in the result.
 """
 
 from __future__ import annotations

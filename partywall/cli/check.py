@@ -60,7 +60,7 @@ from partywall.results import store
     type=RATE,
     default=THRESHOLD,
     show_default=True,
-    help="Transfers per operation above which a line is a wall.",
+    help="Transfers per operation above which an object is a wall.",
 )
 @click.option(
     "--at",

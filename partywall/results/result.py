@@ -310,7 +310,7 @@ class WorkloadResult(Model):
     warmup: int = Field(description="Operations per process before the window.")
     window: int = Field(description="Operations per process in the window.")
     operations: int = Field(description="In all windows together.")
-    threshold: float = Field(description="Transfers per op above which a line is a wall.")
+    threshold: float = Field(description="Transfers per op above which an object is a wall.")
     instructions: Instructions
     accesses: float = Field(description="Kernel loads and stores per op.")
     calls: list[CallCount]
