@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from machine import Job, Ran, missing
@@ -94,6 +95,19 @@ done
 ENTRIES = f"{SETTLE}echo entries $(cut -f1 /proc/sys/fs/dentry-state)\n"
 NEGATIVE = "echo negative $(cut -f5 /proc/sys/fs/dentry-state)\n"
 NEG_STATE = "echo state $(cat /proc/sys/fs/neg-dentry-state)\n"
+
+# A few names more, again and again. Who is refused wakes the pruner, unless it rests, and
+# keeps the next ones.
+TRIES = (
+    f"{NEG_STATE}for n in 1 2 3 4 5; do mkdir /new/e/$n\n"
+    f"in_one missing flood /new/e/$n 50\n{NEG_STATE}sleep 2; done\n"
+)
+
+
+def finds_room(found: list[dict[str, int]]) -> bool:
+    """Return whether one of the `TRIES` was kept whole, by the states around each."""
+    assert len(found) == 6
+    return any(before["refused"] == after["refused"] for before, after in pairwise(found))
 
 
 def test_without_a_limit_all_names_are_kept(boot: Boot) -> None:
@@ -224,14 +238,13 @@ def test_a_small_cgroup_is_not_frozen(boot: Boot) -> None:
         1,
         (
             "echo 16M >/sys/fs/cgroup/one/memory.max\n"
-            f"in_one missing flood /new/d 20000 4\n{SETTLE}{NEG_STATE}echo one $(of one)\n"
-            f"in_one missing flood /new/e 50\n{NEG_STATE}"
+            f"in_one missing flood /new/d 20000 4\n{SETTLE}echo one $(of one)\n{TRIES}"
         ),
     )
     output = ours(boot, script)
-    before, after = states(output)
-    assert before["pruned"] > 0
-    assert before["refused"] == after["refused"]
+    found = states(output)
+    assert found[0]["pruned"] > 0
+    assert finds_room(found)
     assert numbers(output, "one")[0] <= 1024
 
 
@@ -302,12 +315,10 @@ def test_names_that_go_elsewhere_do_not_freeze_a_cgroup(boot: Boot) -> None:
             "for n in 1 2 3 4 5 6; do in_one taskset 1 missing again /new/d/$n 60 2; done\n"
             "for n in 1 2 3 4; do taskset $((1 << n - 1)) rmdir /new/d/$n; done\n"
             "echo one $(of one)\n"
-            f"in_one taskset 1 missing flood /new/e 500\n{SETTLE}{NEG_STATE}sleep 2\n"
-            f"in_one taskset 1 missing flood /new/d/5 50\n{NEG_STATE}"
+            f"in_one taskset 1 missing flood /new/e 500\n{SETTLE}{TRIES}"
         ),
     )
-    before, after = states(ours(boot, script))
-    assert before["refused"] == after["refused"]
+    assert finds_room(states(ours(boot, script)))
 
 
 def test_nobody_prunes_below_the_low_mark(boot: Boot) -> None:
