@@ -130,10 +130,11 @@ def load(directory: Path = DIRECTORY) -> list[tuple[Workload, bool]]:
 def select(patterns: Iterable[str], directory: Path = DIRECTORY) -> list[Workload]:
     """The workloads that ``--workload`` asks for; the defaults if it asks for none.
 
-    ``signal`` names a workload (its default variants), ``overlay/stat`` one
-    variant, ``overlay/*`` all of them.
+    ``signal`` names a workload (its default variants, or all if it has none),
+    ``overlay/stat`` one variant, ``overlay/*`` all of them.
     """
     everything = load(directory)
+    usual = {workload.name for workload, default in everything if default}
     wanted = list(patterns)
     if not wanted:
         return [workload for workload, default in everything if default]
@@ -143,7 +144,7 @@ def select(patterns: Iterable[str], directory: Path = DIRECTORY) -> list[Workloa
             workload
             for workload, default in everything
             if fnmatch.fnmatchcase(workload.title, pattern)
-            or (default and workload.name == pattern)
+            or (workload.name == pattern and (default or pattern not in usual))
         ]
         if not hits:
             titles = [workload.title for workload, _ in everything]

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A family of operations in one file: each is a variant of the workload.
+ *
+ *	static void op_dup(unsigned long n) { ... }
+ *	FAMILY({ "dup", op_dup, NULL },
+ *	       { "pipe", op_pipe, prepare_pipe })
+ *
+ * defines `workload`.
+ */
+#ifndef OPERATIONS_H
+#define OPERATIONS_H
+
+#include <errno.h>
+#include <string.h>
+
+#include "harness.h"
+
+struct operation {
+	const char *name;
+	/* Does operation number n. */
+	void (*run)(unsigned long n);
+	/* Makes what the operation needs.  Optional. */
+	void (*prepare)(const struct run *run);
+};
+
+/* Ends the process with what failed, if it did. */
+static inline void check(int failed, const char *what)
+{
+	if (failed)
+		fail(what);
+}
+
+/* The operation that a variant names; ends the process if there is none. */
+static inline const struct operation *operation_named(const struct operation *table,
+						      size_t count, const char *name)
+{
+	for (size_t n = 0; n < count; n++)
+		if (!strcmp(table[n].name, name))
+			return &table[n];
+	errno = EINVAL;
+	fail(name);
+}
+
+#define FAMILY(...)							\
+	static const struct operation operations[] = { __VA_ARGS__ };	\
+	static const struct operation *chosen;				\
+	static void prepare_chosen(const struct run *run)		\
+	{								\
+		chosen = operation_named(operations,			\
+			sizeof(operations) / sizeof(*operations), run->variant); \
+		if (chosen->prepare)					\
+			chosen->prepare(run);				\
+	}								\
+	static void run_chosen(const struct run *run, unsigned long n)	\
+	{								\
+		(void)run;						\
+		chosen->run(n);						\
+	}								\
+	const struct workload workload = {				\
+		.prepare = prepare_chosen,				\
+		.operation = run_chosen,				\
+	}
+
+#endif
