@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Options of a program that the user brings, behind ``--``."""
+"""Options of what the user brings: a program, behind ``--``, or a file of will-it-scale."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
@@ -22,6 +23,8 @@ class Program:
     """What the command line says of a program of the user's own."""
 
     command: tuple[str, ...]
+    file: Path | None
+    threads: bool
     marked: bool | None
     ops: int | None
     count: tuple[str, ...]
@@ -31,9 +34,9 @@ class Program:
     def workloads(self, names: tuple[str, ...]) -> list[Workload]:
         """Return what is to run: the program, or the workloads of these names if there is none.
 
-        UsageProblem if both are asked for, or the program can't run in a container.
+        UsageProblem if two are asked for, or the program can't run in a container.
         """
-        if not self.command:
+        if not self.command and not self.file:
             given = {
                 "--markers": self.marked is not None,
                 "--ops": self.ops is not None,
@@ -46,12 +49,24 @@ class Program:
                     raise UsageProblem(
                         f"{option} belongs to a program of yours", "name it behind --"
                     )
+        if self.threads and not self.file:
+            raise UsageProblem("--threads belongs to --will-it-scale", "leave it out")
+        asked = {"--workload": names, "--will-it-scale": self.file, "COMMAND": self.command}
+        both = [option for option, there in asked.items() if there]
+        if len(both) > 1:
+            raise UsageProblem(f"{both[0]} and {both[1]} exclude each other", "leave one out")
+        if self.command:
+            program = workloads.from_command(
+                list(self.command), marked=self.marked, window=self.ops or 1
+            )
+        elif self.file:
+            if self.marked is not None:
+                raise UsageProblem(
+                    "--markers belongs to COMMAND", "a file of will-it-scale needs no marks"
+                )
+            program = workloads.from_iterations(self.file, threads=self.threads, window=self.ops)
+        else:
             return workloads.select(names)
-        if names:
-            raise UsageProblem("--workload and COMMAND exclude each other", "leave one out")
-        program = workloads.from_command(
-            list(self.command), marked=self.marked, window=self.ops or 1
-        )
         more: dict[str, tuple[str, ...]] = {
             "count": tuple(dict.fromkeys(map(in_source, self.count))),
             "charge": tuple(dict.fromkeys(map(in_source, self.charge))),
@@ -62,6 +77,18 @@ class Program:
 
 _OPTIONS = (
     click.option(
+        "--will-it-scale",
+        "file",
+        type=click.Path(path_type=Path),
+        metavar="FILE.c",
+        help="Compile this file, which has will-it-scale's interface, and run that.",
+    ),
+    click.option(
+        "--threads",
+        is_flag=True,
+        help="Tasks of --will-it-scale in a container are threads of one process.",
+    ),
+    click.option(
         "--markers/--no-markers",
         "marked",
         default=None,
@@ -70,7 +97,7 @@ _OPTIONS = (
     click.option(
         "--ops",
         type=click.IntRange(min=1),
-        help="Operations that COMMAND does in its window (or in all).",
+        help="Operations that COMMAND or FILE.c does in its window (or in all).",
     ),
     click.option(
         "--charge",
@@ -102,6 +129,8 @@ def program_options(function: Callable[..., int]) -> Callable[..., int]:
     def together(
         *,
         command: tuple[str, ...],
+        file: Path | None,
+        threads: bool,
         marked: bool | None,
         ops: int | None,
         count: tuple[str, ...],
@@ -109,7 +138,7 @@ def program_options(function: Callable[..., int]) -> Callable[..., int]:
         capabilities: tuple[str, ...],
         **others: Any,
     ) -> int:
-        program = Program(command, marked, ops, count, charge, capabilities)
+        program = Program(command, file, threads, marked, ops, count, charge, capabilities)
         return function(program=program, **others)
 
     for option in reversed(_OPTIONS):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What runs in the containers: workloads, read and compiled."""
 
-from partywall.workloads.command import from_command
+from partywall.workloads.command import from_command, from_iterations
 from partywall.workloads.programs import build_workload, compile_static
 from partywall.workloads.workload import DIRECTORY, Workload, load, select
 
@@ -11,6 +11,7 @@ __all__ = [
     "build_workload",
     "compile_static",
     "from_command",
+    "from_iterations",
     "load",
     "select",
 ]

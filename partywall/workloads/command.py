@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A workload out of a program that the user brings."""
+"""A workload out of a program, or a source file, that the user brings."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -50,4 +51,35 @@ def from_command(
         options=tuple(options),
         command=tuple(command),
         marked=marked,
+    )
+
+
+# Of what a file of will-it-scale does, an operation is short.
+ITERATIONS_WARMUP, ITERATIONS_WINDOW = 100, 500
+
+
+def from_iterations(path: Path, *, threads: bool, window: int | None) -> Workload:
+    """Return a workload out of a C file with will-it-scale's interface.
+
+    ``threads``: tasks of a container share one process; ``window``: operations of each.
+    UsageProblem if the file can't be read or has no testcase().
+    """
+    try:
+        text = path.read_text(errors="replace")
+    except OSError as error:
+        raise UsageProblem(f"{path}: {error.strerror}", "give a path to a C file") from error
+    if not re.search(r"\btestcase\s*\(", text):
+        raise UsageProblem(
+            f"{path} has no testcase()",
+            "it is to have void testcase(unsigned long long *iterations, unsigned long nr)",
+        )
+    said = re.search(r'testcase_description\s*(?:\[\s*\])?\s*=\s*"([^"]*)"', text)
+    return Workload(
+        name=path.stem,
+        variant="threads" if threads else "default",
+        source=path.resolve(),
+        summary="a file of yours",
+        operation=f"one iteration of {said[1] if said else path.name}",
+        warmup=ITERATIONS_WARMUP,
+        window=window or ITERATIONS_WINDOW,
     )

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from partywall.core import cache
@@ -14,26 +16,51 @@ from partywall.workloads.workload import DIRECTORY
 
 COMPILER = ("gcc", "-std=gnu11", "-O2", "-static", "-Wall", "-Wextra", "-Werror")
 
+# As others write it: whatever it makes a compiler warn of. Each write calls a function.
+_ITERATIONS = (
+    *("gcc", "-O2", "-w", "-c", "-fno-pie", "-fsanitize=kernel-address"),
+    *("--param", "asan-instrumentation-with-call-threshold=0"),
+    *("--param", "asan-instrument-reads=0"),
+    *("--param", "asan-stack=0", "--param", "asan-globals=0"),
+)
 
-def compile_static(sources: list[Path], include: Path, progress: Progress) -> Path:
+
+def _compile(command: Sequence[str], name: str) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise EnvironmentProblem("gcc is not installed", "run make setup") from error
+    if done.returncode:
+        lines = done.stderr.splitlines()
+        first = next((line for line in lines if re.search("error|undefined|multiple", line)), "")
+        raise EnvironmentProblem(f"compiling {name} failed: {first}")
+
+
+def compile_static(
+    sources: list[Path], include: Path, progress: Progress, *, iterates: Path | None = None
+) -> Path:
     """Return the path of a static program, compiled from C ``sources`` if it is not kept.
 
-    It is made again if one of them, or a header in ``include``, changed.
-    EnvironmentProblem with the compiler's first error.
+    It is made again if one of them, or a header in ``include``, changed. ``iterates``: a
+    file with will-it-scale's interface to link with them. EnvironmentProblem with the
+    compiler's first error.
     """
-    digest = hashlib.sha256(" ".join(COMPILER).encode())
-    for path in sorted({*sources, *include.glob("*.h")}):
+    digest = hashlib.sha256(" ".join(COMPILER if iterates is None else _ITERATIONS).encode())
+    more = [] if iterates is None else [iterates]
+    for path in sorted({*sources, *more, *include.glob("*.h")}):
         digest.update(path.read_bytes())
 
     def fill(directory: Path) -> None:
-        command = [*COMPILER, f"-I{include}", "-o", str(directory / "program"), *map(str, sources)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        except FileNotFoundError as error:
-            raise EnvironmentProblem("gcc is not installed", "run make setup") from error
-        if done.returncode:
-            first = next((line for line in done.stderr.splitlines() if "error" in line), "")
-            raise EnvironmentProblem(f"compiling {sources[-1].name} failed: {first}")
+        objects = []
+        if iterates is not None:
+            objects = [str(directory / "iterates.o")]
+            # A file may include others beside it.
+            flags = [f"-I{iterates.parent}", "-o", *objects]
+            _compile([*_ITERATIONS, *flags, str(iterates)], iterates.name)
+        program = ["-o", str(directory / "program"), *map(str, sources), *objects]
+        link = [] if iterates is None else ["-no-pie", "-pthread"]
+        name = (iterates or sources[-1]).name
+        _compile([*COMPILER, f"-I{include}", *link, *program], name)
 
     return cache.entry("program", digest.hexdigest(), fill, progress) / "program"
 
@@ -41,10 +68,14 @@ def compile_static(sources: list[Path], include: Path, progress: Progress) -> Pa
 def build_workload(source: Path | None, progress: Progress) -> Path:
     """Return the static program of the workload in folder ``source``.
 
-    None: the launcher for programs that don't use the harness.
+    A file: of what has will-it-scale's interface. None: the launcher for programs that don't
+    use the harness.
     """
     harness = DIRECTORY / "harness"
     sources = [harness / "spread.c", harness / "barrier.c"]
+    if source is not None and not source.is_dir():
+        sources.append(harness / "iterations.c")
+        return compile_static(sources, harness, progress, iterates=source)
     if source is None:
         sources.append(harness / "launch.c")
     else:

@@ -197,6 +197,44 @@ def test_what_a_kernel_thread_does_for_a_program_is_charged_to_it(
     assert any(site.context == "cleanup_net" for wall in found.walls for site in wall.code)
 
 
+ITERATES = """
+#include <unistd.h>
+char *testcase_description = "dup() and close()";
+static int fd;
+static struct { unsigned long long more; } unlike;
+void testcase_prepare(unsigned long nr_tasks) { fd = dup(0); unlike.more = nr_tasks; }
+void testcase(unsigned long long *iterations, unsigned long nr)
+{
+	for (;;) {
+		close(dup(fd));
+		unlike.more += nr;
+		(*iterations)++;
+	}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "walls"),
+    [(("-n", 2), False), (("-n", 1, "-c", 2), False), (("-n", 1, "-c", 2, "--threads"), True)],
+    ids=["containers", "processes", "threads"],
+)
+def test_will_it_scales_window_is_just_its_operations(
+    tmp_path: Path, shape: tuple[str | int, ...], *, walls: bool
+) -> None:
+    path = tmp_path / "dup1.c"
+    path.write_text(ITERATES)
+    counted = ("--count", "__x64_sys_dup", "--count", "__x64_sys_close", "--ops", 50)
+    where = ("--json", "--results", tmp_path / "r")
+    done = partywall("check", "--will-it-scale", path, *shape, *counted, *where)
+    assert done.returncode == 0, done.stderr
+    (found,) = store.parse(done.stdout).workloads
+    assert found.operations == 100
+    assert [call.per_op for call in found.calls] == [1.0, 1.0]
+    # Threads of one process have one table of descriptors.
+    assert any("files_struct" in wall.name for wall in found.objects) == walls
+
+
 def test_a_program_without_markers_is_measured_whole(program: Program, tmp_path: Path) -> None:
     path = program("#include <unistd.h>\nint main(void) { return getppid() < 0; }")
     done = partywall("check", "-n", 2, "--json", "--results", tmp_path / "r", "--", path)

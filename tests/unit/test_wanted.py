@@ -42,7 +42,7 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def asked(mine: Path, **more: tuple[str, ...]) -> Program:
     given = {"count": (), "charge": (), "capabilities": ()} | more
-    return Program(command=(str(mine),), marked=None, ops=4, **given)
+    return Program(command=(str(mine),), file=None, threads=False, marked=None, ops=4, **given)
 
 
 def test_what_the_kernel_has_is_watched(kernel: Path, mine: Path) -> None:

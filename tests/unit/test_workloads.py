@@ -13,7 +13,7 @@ from partywall.core.errors import UsageProblem
 from partywall.core.progress import Quiet
 from partywall.guest import image
 from partywall.kernels import Kernel
-from partywall.workloads import Workload, from_command, load, select
+from partywall.workloads import Workload, from_command, from_iterations, load, select
 
 GOOD = """\
 summary = "a test"
@@ -230,6 +230,30 @@ def test_five_of_our_workloads_run_by_default_and_all_are_named_once() -> None:
     assert len({one.title for one, _ in OURS}) == len(OURS)
     usual = {one.name for one, usual in OURS if usual}
     assert usual == {"fork", "negative", "netns", "overlay", "signal"}
+
+
+TESTCASE = """
+char *testcase_description = "some work";
+void testcase(unsigned long long *iterations, unsigned long nr) { for (;;) (*iterations)++; }
+"""
+
+
+def test_a_file_with_will_it_scales_interface_is_a_workload(tmp_path: Path) -> None:
+    (tmp_path / "some1.c").write_text(TESTCASE)
+    one = from_iterations(tmp_path / "some1.c", threads=False, window=None)
+    assert (one.title, one.operation) == ("some1", "one iteration of some work")
+    assert one.warmup > 0
+    assert one.window > 0
+    other = from_iterations(tmp_path / "some1.c", threads=True, window=7)
+    assert (other.title, other.window) == ("some1/threads", 7)
+
+
+@pytest.mark.parametrize("text", ["", "int main(void) { return 0; }", "void mytestcase(int n) {}"])
+def test_a_file_without_a_testcase_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "none.c").write_text(text)
+    with pytest.raises(UsageProblem) as caught:
+        from_iterations(tmp_path / "none.c", threads=False, window=None)
+    assert "testcase()" in caught.value.message
 
 
 NOTHING = "void _start(void) { for (;;) ; }\n"

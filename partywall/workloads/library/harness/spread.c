@@ -56,7 +56,7 @@ void plan_read(struct plan *plan)
 	plan->run.variant = text("PW_VARIANT");
 }
 
-static void pin(unsigned int cpu)
+void pin(unsigned int cpu)
 {
 	cpu_set_t set;
 
@@ -66,8 +66,7 @@ static void pin(unsigned int cpu)
 		fail("sched_setaffinity");
 }
 
-/* The CPU of a slot: that entry of the list, or so many behind the first. */
-static unsigned int cpu_of(const struct plan *plan, unsigned int slot)
+unsigned int cpu_of(const struct plan *plan, unsigned int slot)
 {
 	const char *entry = plan->cpu_list;
 	char *end;

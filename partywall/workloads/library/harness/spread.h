@@ -20,6 +20,12 @@ struct plan {
 /* Reads the plan; ends the process with a message if something is missing. */
 void plan_read(struct plan *plan);
 
+/* Keeps the caller on a CPU from now on. */
+void pin(unsigned int cpu);
+
+/* The CPU of a slot: that entry of the list, or so many behind the first. */
+unsigned int cpu_of(const struct plan *plan, unsigned int slot);
+
 /*
  * Returns in one process for each CPU of the container, pinned to it and
  * executed anew so that it shares no memory with its siblings; the process
