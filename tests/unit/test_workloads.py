@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import programs
@@ -224,6 +225,19 @@ def test_our_workloads_have_what_they_need(workload: Workload) -> None:
     assert "const struct workload workload" in code or "FAMILY(" in code
     assert all(name.startswith("CONFIG_") for name in workload.options)
     assert all(name.startswith("CAP_") for name in workload.capabilities)
+
+
+FAMILIES = sorted(
+    path for path in workloads.DIRECTORY.glob("*/*.c") if "FAMILY(" in path.read_text()
+)
+
+
+@pytest.mark.parametrize("source", FAMILIES, ids=lambda path: str(path.stem))
+def test_a_family_does_the_operations_that_it_describes(source: Path) -> None:
+    table = source.read_text().split("FAMILY(")[1]
+    done = re.findall(r'\{ "([^"]+)", ', table)
+    described = [one.variant for one, _ in OURS if one.source == source.parent]
+    assert sorted(done) == sorted(described)
 
 
 def test_five_of_our_workloads_run_by_default_and_all_are_named_once() -> None:
