@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from partywall.analyse import names, pairs, transfers, verdict
 from partywall.analyse.judgement import Judgement
+from partywall.analyse.layout import patterns
 from partywall.analyse.shares import shares
 from partywall.analyse.sharing import Patterns, Uses, groups_of, part_of, split_saves
 from partywall.core import elf
@@ -264,6 +265,7 @@ class Analysis:
         moved_at = float(judged.moved_at[row])
         all_ = judged.sharing[row] == verdict.ALL
         saves = self._saves(address, named, self._others(scope, at=bool(all_)))
+        splits = _can_split(named.object)
         return result.Line(
             address=f"{address:#x}",
             object=named.object,
@@ -277,6 +279,7 @@ class Analysis:
             split_saves=saves,
             sharing="all" if all_ else "some",
             fields=named.fields,
+            visits=patterns(self._patterns(address), operations) if splits else [],
             code=named.code,
             writers=writers,
             readers=readers,
@@ -285,7 +288,7 @@ class Analysis:
     def _saves(self, address: int, named: names.Named, others: Array) -> float:
         """What splitting a line saves, per operation: nothing where it can't be split."""
         what = named.object
-        if what.kind in ("page", "unnamed") or what.state == "freed":
+        if not _can_split(what):
             return 0.0
         groups = groups_of(
             (use.offset, use.size, part_of(use.path, what.type)) for use in named.fields
@@ -362,6 +365,11 @@ class Analysis:
                 )
             )
         return found, float(moved.sum())
+
+
+def _can_split(what: result.LineObject) -> bool:
+    """Whether an object's fields can get lines of their own: they are known to be its own."""
+    return what.kind not in ("page", "unnamed") and what.state != "freed"
 
 
 def _worst_first(moved: Array, chosen: Iterable[bool] | Array) -> list[int]:

@@ -7,6 +7,7 @@ import json
 
 import click
 
+from partywall.analyse.layout import Layout
 from partywall.cli.options import commands
 from partywall.clock.bench import Bench
 from partywall.model.predict import Outlook, Trial
@@ -23,6 +24,7 @@ _DOCUMENTS: dict[str, type[Document]] = {
     "predict": Outlook,
     "model": Trial,
     "bench": Bench,
+    "layout": Layout,
 }
 
 

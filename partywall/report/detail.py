@@ -23,7 +23,8 @@ from partywall.report.words import (
     sharers,
     signed_hex,
 )
-from partywall.results.result import FieldUse, Line, Site, WorkloadResult
+from partywall.results.fields import FieldUse
+from partywall.results.result import Line, Site, WorkloadResult
 
 LINES = 8
 """Lines of one object that are shown unless all are asked for."""

@@ -20,6 +20,7 @@ from pydantic_core import to_json
 from partywall.core.topology import Layers, Scope, Topology
 from partywall.results import sites, upgrade
 from partywall.results.document import Document, Model, described
+from partywall.results.fields import FieldUse, Visits
 from partywall.results.pairs import PairsOfLines
 
 SCHEMA: Final = upgrade.CURRENT
@@ -117,18 +118,6 @@ class LineObject(Model):
         return self.type is not None or self.kind in ("stack", "pagetable", "code")
 
 
-class FieldUse(Model):
-    """One field touched in a line, with its share of the line's accesses."""
-
-    path: str = Field(description="Field path, e.g. 'rlimit[UCOUNT_RLIMIT_SIGPENDING]'.")
-    offset: int = Field(description="Byte offset within the cache line, 0..63.")
-    size: int
-    reads: float
-    writes: float
-    atomics: float
-    share: float = Field(description="Of all accesses to the line, 0..1.")
-
-
 class Place(Model):
     """A piece of code in one context, and what it touches. In a document each stands once."""
 
@@ -185,6 +174,9 @@ class Line(Model):
     )
     sharing: Sharing = Field(default="all", description="Who shares the object it is a part of.")
     fields: list[FieldUse]
+    visits: list[Visits] = Field(
+        default_factory=list, description="What is used together, where fields can be split."
+    )
     code: list[Site]
     writers: list[int] = Field(description="Containers that write the line.")
     readers: list[int] = Field(description="Containers that only read it.")

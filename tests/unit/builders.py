@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from partywall.core.topology import Topology
+from partywall.results.fields import FieldUse
 from partywall.results.result import (
     CallCount,
     Environment,
-    FieldUse,
     Instructions,
     KernelId,
     Line,

@@ -148,7 +148,7 @@ def test_no_arguments_show_the_help(partywall: Partywall) -> None:
 
 COMMANDS = (
     *("check", "report", "compare", "diff", "predict", "model", "bench", "build", "kernel-tree"),
-    *("series", "workloads", "prepare", "doctor", "schema"),
+    *("layout", "series", "workloads", "prepare", "doctor", "schema"),
 )
 
 
@@ -452,7 +452,9 @@ def test_the_workloads_are_listed_from_anywhere(partywall: Partywall, tmp_path: 
     assert "signal" in partywall("workloads").out
 
 
-@pytest.mark.parametrize("kind", ["result", "compare", "diff", "predict", "model", "bench"])
+@pytest.mark.parametrize(
+    "kind", ["result", "compare", "diff", "predict", "model", "bench", "layout"]
+)
 def test_every_schema_is_json_and_says_which_it_is(partywall: Partywall, kind: str) -> None:
     done = partywall("schema", kind)
     assert (done.status, done.err) == (0, "")
@@ -475,6 +477,17 @@ def test_a_saved_result_is_predicted_from(partywall: Partywall, saved: Path) -> 
     found = json.loads(both.out)
     assert found["profile"]["name"] == "milan-2x48"
     assert [point["containers"] for point in found["workloads"][0]["after"]["points"]] == [1, 8]
+
+
+def test_a_type_is_laid_out_from_all_that_is_saved(partywall: Partywall, saved: Path) -> None:
+    (saved.parent / "broken.json").write_text("{")
+    done = partywall("layout", "ucounts", "--results", saved.parent)
+    assert done.status == 0
+    assert "rlimit[UCOUNT_RLIMIT_SIGPENDING]  signal" in done.out
+    assert "left out" in done.err
+    found = json.loads(partywall("layout", "struct ucounts", saved, "--json").out)
+    assert found["schema"] == "partywall.layout/1"
+    refused(partywall("layout", "ucount", saved), USAGE, "did you mean struct ucounts")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from partywall.record.recording import LINE_SIZE
 from partywall.report.words import accesses, busiest, function, rate
-from partywall.results.result import FieldUse, Line, Site
+from partywall.results.fields import FieldUse
+from partywall.results.result import Line, Site
 
 USERS = 8
 """Functions drawn for each line; the table below it has them all."""
