@@ -132,7 +132,7 @@ static int gone(int tasks)
 
 struct storm {
 	atomic_long made, moved, linked, refused;
-	atomic_int stop;
+	atomic_int ready, stop;
 };
 
 static struct storm *storm;
@@ -318,6 +318,7 @@ static void weather(int me)
 		must(held[i] >= 0, "open");
 		socks[i] = -1;
 	}
+	storm->ready++;
 	while (!storm->stop) {
 		int here = dice(HELD), there = dice(HELD);
 
@@ -374,7 +375,8 @@ static int storms(int seconds)
 	for (int task = 0; task < TASKS; task++)
 		if (!fork())
 			weather(task);
-	for (int n = 0; n < seconds * 10; n++) {
+	/* Under a sanitizer and beside others a namespace may take seconds. */
+	for (int n = 0; n < seconds * 10; n += storm->ready == TASKS) {
 		must(!waitpid(-1, NULL, WNOHANG), "a task has ended");
 		usleep(100000);
 	}
