@@ -341,12 +341,12 @@ static void op_time(unsigned long n)
 	check(syscall(SYS_time, NULL) < 0, "time");
 }
 
-/* Reads alone. */
+/* Reads alone.  libc would call clock_adjtime(), which Docker's profile refuses. */
 static void op_adjtimex(unsigned long n)
 {
 	struct timex state = { .modes = 0 };
 
-	check(adjtimex(&state) < 0, "adjtimex");
+	check(syscall(SYS_adjtimex, &state) < 0, "adjtimex");
 }
 
 static void op_timerslack(unsigned long n)
