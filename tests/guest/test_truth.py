@@ -144,7 +144,9 @@ def test_walls_say_which_code_touches_which_field(result: Result, containers: in
     (lock,) = found["truth_most"]
     assert [use.path for use in lock.fields] == ["lock", "guarded"]
     functions = {site.caller or site.function for site in lock.code}
-    assert {name.split("+")[0].split(".")[0] for name in functions} == {"truth_locks"}
+    names = {name.split("+")[0].split(".")[0] for name in functions}
+    # Who meets another at the lock waits in there; whether anybody does is the emulator's affair.
+    assert names - {"native_queued_spin_lock_slowpath"} == {"truth_locks"}
     for line in [object_, lock]:
         assert {site.context for site in line.code} == {"syscall ioctl"}
 
