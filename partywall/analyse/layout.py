@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What if the fields of a type were laid out otherwise: who uses what, and what costs least.
 
-Costs are those of containers that are alike: each makes its share of all visits of a
-line. Of n such, all writing visits cost a transfer, and so do reading ones as long as
-the others write often enough: W + min(R, (n - 1) W). What it leaves out: a field that
-one container alone writes, or that some only read. Fields of two lines are never put
+Costs are those of containers that are alike: each CPU makes its share of all visits of a
+line. Of n such containers of c CPUs all writing visits cost a transfer, and so do reading
+ones as long as the others write often enough, which each of a container's CPUs pays for:
+W + min(R, (n - 1) c W). What it leaves out: a field that one container alone writes, or
+that some only read. Fields of two lines are never put
 together, as nothing says which visits of theirs are the same.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -74,7 +75,7 @@ class LineOfType(Model):
     """One line of the objects of a type, and the grouping of its fields that costs least."""
 
     line: int = Field(description="Offset of the line in the object; may be < 0.")
-    objects: int = Field(description="Lines of such objects in all results.")
+    objects: int = Field(description="That have it in a result, in the workload of most.")
     transfers: float = Field(description="Per op as the results have it, of all workloads.")
     fields: list[FieldOfType]
     now: float | None = Field(
@@ -104,11 +105,11 @@ class Layout(Document):
 
 @dataclass(frozen=True)
 class _Use:
-    """A line as one workload uses it; ``sharers``: how many are alike."""
+    """A line as one workload uses it; ``others``: CPUs that take it from one of them."""
 
     title: str
     line: Line
-    sharers: int
+    others: int
 
     @property
     def moved(self) -> float:
@@ -120,7 +121,7 @@ class _Use:
         read = sum(
             one.visits for one in self.line.visits if one.read & group and not one.written & group
         )
-        return wrote + min(read, (self.sharers - 1) * wrote)
+        return wrote + min(read, self.others * wrote)
 
 
 def bare(name: str) -> str:
@@ -132,7 +133,7 @@ def layout(results: Iterable[Result], name: str) -> Layout:
     """Return who uses what of a type, and the grouping that costs least.
 
     ``results``: the newest last; of what was measured several times it counts alone.
-    UsageProblem if no line of such a type moved in any.
+    UsageProblem if none lists a line of such a type.
     """
     kernels: dict[str, KernelId] = {}
     # By kernel, then by what is measured alike.
@@ -148,7 +149,7 @@ def layout(results: Iterable[Result], name: str) -> Layout:
         known[str(use.line.object.type)] += use.moved
     chosen = {type_ for type_ in known if bare(type_) == bare(name)}
     if not chosen:
-        raise UsageProblem(f"no line of a type '{name}' moves in the results", _near(name, known))
+        raise UsageProblem(f"the results list no line of a type '{name}'", _near(name, known))
     found = []
     for build, of in uses.items():
         own = [use for use in of if use.line.object.type in chosen]
@@ -181,8 +182,9 @@ def _uses(workloads: Sequence[WorkloadResult]) -> list[_Use]:
         for line in one.walls:
             some = len({*line.writers, *line.readers})
             few = one.scope == "between" and line.sharing == "some"
-            found.append(_Use(title, line, some if few else one.sharers))
-        found += [_Use(title, line, shape.cpus) for line in one.inside]
+            others = max((some if few else one.sharers) - 1, 0)
+            found.append(_Use(title, line, others * (shape.cpus if one.scope == "between" else 1)))
+        found += [_Use(title, line, shape.cpus - 1) for line in one.inside]
     return [use for use in found if use.line.object.type is not None]
 
 
@@ -201,6 +203,7 @@ def _of_kernel(kernel: KernelId, uses: Sequence[_Use]) -> KernelLayout:
 def _of_line(start: int, uses: Sequence[_Use]) -> LineOfType:
     fields = _fields(start, uses)
     told = [use for use in uses if use.line.visits]
+    places = {(use.title, use.line.address) for use in uses}
     now = then = None
     groups: list[list[str]] = []
     if told:
@@ -212,7 +215,7 @@ def _of_line(start: int, uses: Sequence[_Use]) -> LineOfType:
             groups.append(paths or [f"words at {_offsets(start, mask)}"])
     return LineOfType(
         line=start,
-        objects=len({(use.title, use.line.address) for use in uses}),
+        objects=max(Counter(title for title, _ in places).values()),
         transfers=sum(use.moved for use in uses),
         fields=fields,
         now=now,

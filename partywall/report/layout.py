@@ -29,7 +29,8 @@ def _blocks(found: Layout, everything: bool) -> Iterator[RenderableType]:
     yield ""
     yield text(
         "Figures are per operation, those of workloads added up, of containers that use a "
-        "line alike. What two lines hold is not put together.",
+        "line alike. What two lines hold is not put together. Of a wall's lines the "
+        "results hold the worst.",
         "dim",
     )
 

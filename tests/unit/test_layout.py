@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator
+from itertools import combinations
 from typing import Any
 
 import builders
@@ -16,8 +18,9 @@ from rich.console import Console
 
 from partywall.analyse.layout import LineOfType, layout, patterns
 from partywall.analyse.sharing import Together, split_saves
-from partywall.analyse.transfers import transfers
+from partywall.analyse.transfers import Parties, transfers
 from partywall.core.errors import UsageProblem
+from partywall.core.topology import Topology
 from partywall.report import layout as view
 from partywall.results import document, store
 from partywall.results.fields import Visits
@@ -103,6 +106,8 @@ def test_groupings_are_those_of_all_workloads_and_of_all_objects() -> None:
     (kernel,) = layout([results], "cred").kernels
     assert (kernel.lines[0].now, kernel.lines[0].then) == (11.0, 10.0)
     assert kernel.lines[0].fields[0].workloads == ["dup", "pipe"]
+    # One object that two workloads use.
+    assert kernel.lines[0].objects == 1
 
 
 def test_of_what_was_measured_twice_the_newest_counts() -> None:
@@ -146,25 +151,55 @@ Rows = st.lists(
 )
 
 
+def groupings(words: list[int]) -> Iterator[list[int]]:
+    """All ways to share words out among lines, as masks."""
+    if not words:
+        yield []
+        return
+    first, *rest = words
+    for count in range(len(rest) + 1):
+        for beside in combinations(rest, count):
+            for others in groupings([word for word in rest if word not in beside]):
+                yield [first + sum(beside), *others]
+
+
 @FUZZ
-@given(Rows, st.integers(2, 5))
-def test_of_containers_that_are_alike_it_is_as_the_verdict_has_it(rows: Any, parties: int) -> None:
+@given(Rows, st.integers(2, 5), st.integers(1, 3))
+def test_of_containers_that_are_alike_it_is_as_the_verdict_has_it(
+    rows: Any, containers: int, cpus: int
+) -> None:
+    parties = containers * cpus
     made = together(*rows, parties=parties)
-    wrote = made.written != 0
-    used = ~wrote & (made.read != 0)
-    reads, writes = np.zeros((2, 1, parties))
-    np.add.at(writes[0], made.party[wrote], made.visits[wrote])
-    np.add.at(reads[0], made.party[used], made.visits[used])
-    others = ~np.eye(parties, dtype=bool)
-    moved = float(transfers(reads, writes, others)[0])
+    number = np.arange(parties)
+    others, _ = Parties(number, np.zeros(parties, np.uint64), number // cpus).others()
+
+    def cost(mask: int) -> float:
+        wrote = (made.written & mask) != 0
+        used = ~wrote & ((made.read & mask) != 0)
+        reads, writes = np.zeros((2, 1, parties))
+        np.add.at(writes[0], made.party[wrote], made.visits[wrote])
+        np.add.at(reads[0], made.party[used], made.visits[used])
+        return float(transfers(reads, writes, others)[0])
+
     fields = [builders.field(f"f{at}", 8 * at) for at in range(8)]
-    one = only(line(*patterns(made, 1), fields=fields), at=parties)
-    if made.read.any() or made.written.any():
-        assert one.now == pytest.approx(moved)
-        assert one.then is not None
-        # All groupings are tried here, and there it is the next best step.
-        groups = [1 << word for word in range(8)]
-        assert one.then <= moved - split_saves(made, groups, others) + 1e-6
+    shape = Topology(containers=containers, cpus=cpus)
+    one = only(line(*patterns(made, 1), fields=fields), at=containers, topology=shape)
+    used = int(np.bitwise_or.reduce(made.read | made.written))
+    if used:
+        words = [1 << at for at in range(8) if used >> at & 1]
+        tried = [sum(map(cost, lines)) for lines in groupings(words)]
+        assert one.now == pytest.approx(cost(used))
+        assert one.then == pytest.approx(min(tried))
+        assert one.then <= cost(used) - split_saves(made, words, others) + 1e-6
+
+
+def test_each_cpu_of_a_container_pays_for_what_others_write() -> None:
+    used = line(visits(1.0, 0, A), visits(100.0, B, 0))
+    shape = Topology(containers=4, cpus=2)
+    assert only(used, topology=shape).now == 1.0 + 6.0
+    assert only(used, topology=shape, scope="within").now == 1.0 + 1.0
+    alone = used.model_copy(update={"sharing": "some", "writers": [], "readers": []})
+    assert only(alone, topology=shape).now == 1.0
 
 
 def test_a_saved_result_keeps_visits_and_may_lack_them() -> None:
