@@ -7,34 +7,57 @@ import hashlib
 import re
 import subprocess
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
-from partywall.core import cache
+from partywall.core import cache as keep
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
 from partywall.workloads.workload import DIRECTORY
 
 COMPILER = ("gcc", "-std=gnu11", "-O2", "-static", "-Wall", "-Wextra", "-Werror")
 
-# As others write it: whatever it makes a compiler warn of. Each write calls a function.
+# As others write it: whatever it makes a compiler warn of, and C whatever its name.
+# Each write calls a function.
 _ITERATIONS = (
     # The counter is written after each operation, not once after a loop of them.
-    *("gcc", "-O2", "-fno-move-loop-stores", "-w", "-c", "-fno-pie", "-fsanitize=kernel-address"),
-    *("--param", "asan-instrumentation-with-call-threshold=0"),
+    *("gcc", "-std=gnu11", "-O2", "-fno-move-loop-stores", "-w", "-fno-pie"),
+    *("-fsanitize=kernel-address", "--param", "asan-instrumentation-with-call-threshold=0"),
     *("--param", "asan-instrument-reads=0"),
     *("--param", "asan-stack=0", "--param", "asan-globals=0"),
 )
+LINK = ("-no-pie", "-pthread")
 
 
-def _compile(command: Sequence[str], name: str) -> None:
+def _run(command: Sequence[str], name: str, text: str = "") -> str:
+    """Return what the compiler prints when it is given ``text``.
+
+    EnvironmentProblem with its first error in the file of this ``name``.
+    """
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command,
+            input=text,
+            capture_output=True,
+            check=False,
+            encoding="utf-8",
+            # A file may say something in another one.
+            errors="surrogateescape",
+        )
     except FileNotFoundError as error:
         raise EnvironmentProblem("gcc is not installed", "run make setup") from error
     if done.returncode:
         lines = done.stderr.splitlines()
-        first = next((line for line in lines if re.search("error|undefined|multiple", line)), "")
+        mark = r"\berror: |undefined reference|multiple definition"
+        first = next((line for line in lines if re.search(mark, line)), "")
         raise EnvironmentProblem(f"compiling {name} failed: {first}")
+    return done.stdout
+
+
+@cache
+def compiler_version() -> str:
+    """Return what the compiler says that it is."""
+    return _run(["gcc", "--version"], "nothing")
 
 
 def compile_static(
@@ -42,28 +65,29 @@ def compile_static(
 ) -> Path:
     """Return the path of a static program, compiled from C ``sources`` if it is not kept.
 
-    It is made again if one of them, or a header in ``include``, changed. ``iterates``: a
-    file with will-it-scale's interface to link with them. EnvironmentProblem with the
-    compiler's first error.
+    It is made again if one of them, a header in ``include``, the compiler or its flags changed.
+    ``iterates``: a file with will-it-scale's interface to link with them; what it includes
+    counts as well. EnvironmentProblem with the compiler's first error.
     """
-    digest = hashlib.sha256(" ".join(COMPILER if iterates is None else _ITERATIONS).encode())
-    more = [] if iterates is None else [iterates]
-    for path in sorted({*sources, *more, *include.glob("*.h")}):
+    text, name, link, more = "", sources[-1].name, list[str](), list[str]()
+    if iterates is not None:
+        name, link, more = iterates.name, [*LINK], [*_ITERATIONS]
+        text = _run([*more, "-x", "c", "-E", str(iterates)], name)
+    digest = hashlib.sha256(" ".join([*COMPILER, *link, *more]).encode())
+    digest.update(compiler_version().encode())
+    digest.update(text.encode(errors="surrogateescape"))
+    for path in sorted({*sources, *include.glob("*.h")}):
         digest.update(path.read_bytes())
 
     def fill(directory: Path) -> None:
         objects = []
         if iterates is not None:
             objects = [str(directory / "iterates.o")]
-            # A file may include others beside it.
-            flags = [f"-I{iterates.parent}", "-o", *objects]
-            _compile([*_ITERATIONS, *flags, str(iterates)], iterates.name)
+            _run([*_ITERATIONS, "-x", "cpp-output", "-c", "-o", *objects, "-"], name, text)
         program = ["-o", str(directory / "program"), *map(str, sources), *objects]
-        link = [] if iterates is None else ["-no-pie", "-pthread"]
-        name = (iterates or sources[-1]).name
-        _compile([*COMPILER, f"-I{include}", *link, *program], name)
+        _run([*COMPILER, f"-I{include}", *link, *program], name)
 
-    return cache.entry("program", digest.hexdigest(), fill, progress) / "program"
+    return keep.entry("program", digest.hexdigest(), fill, progress) / "program"
 
 
 def build_workload(source: Path | None, progress: Progress) -> Path:

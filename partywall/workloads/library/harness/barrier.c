@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
@@ -15,7 +16,7 @@ struct barrier {
 	_Atomic unsigned int open;
 };
 
-void barrier_wait(const char *path, unsigned int parties)
+static struct barrier *map(const char *path)
 {
 	struct barrier *b;
 	int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -26,17 +27,37 @@ void barrier_wait(const char *path, unsigned int parties)
 	if (b == MAP_FAILED)
 		fail("mmap of the barrier");
 	close(fd);
+	return b;
+}
 
+/*
+ * A mapping that all containers share would be a wall of the instrument's own
+ * making in any workload that forks: no child has it, and who can do without
+ * it before the window does.
+ */
+struct barrier *barrier_keep(const char *path)
+{
+	struct barrier *b = map(path);
+
+	if (madvise(b, 4096, MADV_DONTFORK))
+		fail("madvise of the barrier");
+	return b;
+}
+
+void barrier_meet(struct barrier *b, unsigned int parties)
+{
 	if (atomic_fetch_add(&b->arrived, 1) + 1 == parties) {
 		atomic_store(&b->open, 1);
 		syscall(SYS_futex, &b->open, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 	}
 	while (!atomic_load(&b->open))
 		syscall(SYS_futex, &b->open, FUTEX_WAIT, 0, NULL, NULL, 0);
+}
 
-	/*
-	 * A mapping that all containers share would be a wall of the
-	 * instrument's own making in any workload that forks.
-	 */
+void barrier_wait(const char *path, unsigned int parties)
+{
+	struct barrier *b = map(path);
+
+	barrier_meet(b, parties);
 	munmap(b, 4096);
 }

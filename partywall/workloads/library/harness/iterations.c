@@ -10,10 +10,10 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "barrier.h"
@@ -30,11 +30,14 @@ void testcase_cleanup(void) __attribute__((weak));
 /* A task's counter and what it has seen, on a page of its own. */
 struct task {
 	unsigned long long iterations;
-	unsigned long done;
+	unsigned long left;	/* operations to the window's end */
 } __attribute__((aligned(4096)));
 
 static struct plan plan;
-static struct task *tasks;
+static struct barrier *barrier;
+static int threads;
+/* The caller's; who only stands beside a task has none. */
+static __thread struct task *mine;
 
 static void rest(void)
 {
@@ -46,14 +49,16 @@ static void rest(void)
 /* An operation of a task has ended. */
 static void step(struct task *task)
 {
-	unsigned long done = ++task->done;
+	int error = errno;
 
-	if (done == plan.warmup) {
+	task->left--;
+	if (task->left == plan.window) {
 		/* A container's runtime still works on some CPU just after the start. */
 		usleep(SETTLE_US);
-		barrier_wait(plan.barrier, plan.procs);
+		barrier_meet(barrier, plan.procs);
+		errno = error;
 		partywall_start();
-	} else if (done == plan.warmup + plan.window) {
+	} else if (!task->left) {
 		partywall_stop();
 		rest();
 	}
@@ -61,10 +66,9 @@ static void step(struct task *task)
 
 static void stored(uintptr_t address)
 {
-	uintptr_t offset = address - (uintptr_t)tasks;
-
-	if (offset < plan.cpus * sizeof(*tasks) && !(offset % sizeof(*tasks)))
-		step(&tasks[offset / sizeof(*tasks)]);
+	/* In a child of a task the page is empty: it has nothing left to do. */
+	if (mine && address == (uintptr_t)&mine->iterations && mine->left)
+		step(mine);
 }
 
 /* The compiler's names; other sizes are no counters. */
@@ -94,46 +98,81 @@ static void *work(void *slot)
 	unsigned long nr = (unsigned long)slot;
 
 	pin(cpu_of(&plan, nr));
-	testcase(&tasks[nr].iterations, nr);
-	errno = EINVAL;
-	fail("testcase() returned");
+	mine = mmap(NULL, sizeof(*mine), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* A fork() would else have the next write of the counter copy the page. */
+	if (mine == MAP_FAILED || madvise(mine, sizeof(*mine), MADV_WIPEONFORK))
+		fail("memory of a counter");
+	mine->left = plan.warmup + plan.window;
+	testcase(&mine->iterations, nr);
+	dprintf(STDERR_FILENO, "partywall: workload: testcase() returned: it is to go on for ever\n");
+	exit(1);
+}
+
+static void prepare(void)
+{
+	if (testcase_prepare)
+		testcase_prepare(plan.cpus);
+}
+
+/* All tasks are threads of the caller. */
+static void lead(void)
+{
+	pthread_t thread;
+
+	prepare();
+	for (unsigned long nr = 0; nr < plan.cpus; nr++) {
+		errno = pthread_create(&thread, NULL, work, (void *)nr);
+		if (errno)
+			fail("pthread_create");
+	}
+	rest();
+}
+
+/* Has `start` run beside the caller, and on its CPU. */
+void new_task(void *(*start)(void *), void *arg)
+{
+	pthread_t thread;
+
+	if (threads) {
+		errno = pthread_create(&thread, NULL, start, arg);
+		if (errno)
+			fail("pthread_create");
+		return;
+	}
+	switch (fork()) {
+	case -1:
+		fail("fork");
+	case 0:
+		start(arg);
+		exit(0);
+	}
 }
 
 int main(void)
 {
-	int threads, status;
-	pthread_t thread;
+	unsigned int processes;
 
 	plan_read(&plan);
 	threads = !strcmp(plan.run.variant, "threads");
-	tasks = mmap(NULL, plan.cpus * sizeof(*tasks), PROT_READ | PROT_WRITE,
-		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (tasks == MAP_FAILED)
-		fail("mmap of the counters");
-	memset(tasks, 0, plan.cpus * sizeof(*tasks));
+	processes = threads ? 1 : plan.cpus;
+	pid_t children[processes];
+
 	pin(cpu_of(&plan, 0));
-	if (testcase_prepare)
-		testcase_prepare(plan.cpus);
-	for (unsigned long nr = 0; nr < plan.cpus; nr++) {
-		if (threads) {
-			errno = pthread_create(&thread, NULL, work, (void *)nr);
-			if (errno)
-				fail("pthread_create");
-			continue;
-		}
-		switch (fork()) {
-		case -1:
+	if (!threads)
+		prepare();
+	for (unsigned long nr = 0; nr < processes; nr++) {
+		children[nr] = fork();
+		if (children[nr] < 0)
 			fail("fork");
-		case 0:
-			work((void *)nr);
-		}
+		if (children[nr])
+			continue;
+		barrier = barrier_keep(plan.barrier);
+		if (threads)
+			lead();
+		work((void *)nr);
 	}
-	if (threads)
-		rest();
-	/* All rest after their window: the first to exit has failed. */
-	while (wait(&status) < 0 && errno == EINTR)
-		;
-	if (testcase_cleanup)
+	await_end(children, processes);
+	if (!threads && testcase_cleanup)
 		testcase_cleanup();
 	exit(1);
 }

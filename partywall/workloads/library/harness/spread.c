@@ -85,11 +85,34 @@ unsigned int cpu_of(const struct plan *plan, unsigned int slot)
 	return cpu;
 }
 
+void await_end(const pid_t *children, unsigned int count)
+{
+	unsigned int n = count;
+	int status;
+
+	/* Others are of no concern: orphans, or what a workload made to prepare. */
+	while (n == count) {
+		pid_t pid = wait(&status);
+
+		if (pid < 0 && errno != EINTR)
+			fail("wait");
+		for (n = 0; n < count && children[n] != pid; n++)
+			;
+	}
+	if (WIFSIGNALED(status))
+		dprintf(STDERR_FILENO,
+			"partywall: workload: killed by signal %d before the window's end\n",
+			WTERMSIG(status));
+	else
+		dprintf(STDERR_FILENO, "partywall: workload: exit status %d before the window's end\n",
+			WEXITSTATUS(status));
+}
+
 void spread(struct plan *plan, char **argv)
 {
 	const char *slot = getenv("PW_SLOT");
+	pid_t children[plan->cpus];
 	unsigned int n;
-	int status;
 
 	plan->run.siblings = plan->cpus;
 	if (slot) {
@@ -102,11 +125,10 @@ void spread(struct plan *plan, char **argv)
 	if (getenv("PW_FRESH_CPUS"))
 		pin(cpu_of(plan, 0));
 	for (n = 0; n < plan->cpus; n++) {
-		pid_t pid = fork();
-
-		if (pid < 0)
+		children[n] = fork();
+		if (children[n] < 0)
 			fail("fork");
-		if (!pid) {
+		if (!children[n]) {
 			char value[16];
 
 			snprintf(value, sizeof(value), "%u", n);
@@ -116,13 +138,6 @@ void spread(struct plan *plan, char **argv)
 		}
 	}
 	/* All wait at the end of their window: the first to exit has failed. */
-	while (wait(&status) < 0 && errno == EINTR)
-		;
-	if (WIFSIGNALED(status))
-		dprintf(STDERR_FILENO, "partywall: workload: killed by signal %d\n",
-			WTERMSIG(status));
-	else
-		dprintf(STDERR_FILENO, "partywall: workload: exit status %d before the window's end\n",
-			WEXITSTATUS(status));
+	await_end(children, plan->cpus);
 	exit(1);
 }

@@ -2,6 +2,8 @@
 #ifndef SPREAD_H
 #define SPREAD_H
 
+#include <sys/types.h>
+
 #include "harness.h"
 
 /* What every program in a container is told, by environment variables. */
@@ -32,5 +34,8 @@ unsigned int cpu_of(const struct plan *plan, unsigned int slot);
  * that called it waits for them and never returns.
  */
 void spread(struct plan *plan, char **argv);
+
+/* Returns when the first of these children has ended, and has said how. */
+void await_end(const pid_t *children, unsigned int count);
 
 #endif
