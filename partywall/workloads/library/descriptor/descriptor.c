@@ -7,7 +7,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -261,14 +260,6 @@ static void op_fionread(unsigned long n)
 	check(ioctl(ends[0], FIONREAD, &length) || length != 64, "FIONREAD");
 }
 
-static void op_memfd(unsigned long n)
-{
-	int made = memfd_create("partywall", MFD_CLOEXEC);
-
-	check(made < 0, "memfd_create");
-	shut(made);
-}
-
 FAMILY({ "pipe", op_pipe, NULL },
        { "pipe-transfer", op_pipe_transfer, prepare_pipe },
        { "socketpair", op_socketpair, NULL },
@@ -287,5 +278,4 @@ FAMILY({ "pipe", op_pipe, NULL },
        { "fcntl-setfl", op_fcntl_setfl, prepare_pipe },
        { "poll", op_poll, prepare_full_pipe },
        { "select", op_select, prepare_full_pipe },
-       { "fionread", op_fionread, prepare_full_pipe },
-       { "memfd", op_memfd, NULL });
+       { "fionread", op_fionread, prepare_full_pipe });

@@ -23,7 +23,7 @@
 	{ name "-volume", run, prepare },		\
 	{ name "-tmpfs", run, prepare }
 
-/* A directory of this process alone, a file of a page in it, and that file open. */
+/* A directory of this process and variant alone, a file of a page in it, and that file open. */
 static char dir[64], file[96];
 static int fd = -1;
 
@@ -48,7 +48,8 @@ static void prepare_place(const struct run *run)
 
 	for (size_t n = 0; n < sizeof(places) / sizeof(*places); n++)
 		if (suffix && !strcmp(suffix, places[n].suffix))
-			snprintf(dir, sizeof(dir), "%s/ops-%u", places[n].path, run->index);
+			snprintf(dir, sizeof(dir), "%s/%s-%u", places[n].path, run->variant,
+				 run->index);
 	check(!*dir, run->variant);
 	check(mkdir(dir, 0755) && errno != EEXIST, "mkdir");
 	snprintf(file, sizeof(file), "%s/file", dir);

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <mqueue.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <sys/ipc.h>
-#include <sys/mman.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
 #include <sys/shm.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "operations.h"
 
@@ -30,7 +25,6 @@ struct message {
 static int id = -1;
 static char name[64];
 static mqd_t queue = -1;
-static uint32_t *word;
 
 static int make_queue(void)
 {
@@ -196,31 +190,6 @@ static void op_mq_getattr(unsigned long n)
 	check(mq_getattr(queue, &attr), "mq_getattr");
 }
 
-/* A page of a file that others could map as well. */
-static void prepare_futex(const struct run *run)
-{
-	int fd;
-
-	snprintf(name, sizeof(name), "/dev/shm/ipc-%u", run->index);
-	fd = open(name, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0600);
-	check(fd < 0 || ftruncate(fd, PAGE), "making a file");
-	word = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	check(word == MAP_FAILED, "mmap");
-	*word = 1;
-}
-
-static void op_futex_wake(unsigned long n)
-{
-	check(syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0), "FUTEX_WAKE");
-}
-
-/* The word is not what is waited on, so that it returns when it has looked. */
-static void op_futex_wait(unsigned long n)
-{
-	check(!syscall(SYS_futex, word, FUTEX_WAIT, 0, NULL, NULL, 0) || errno != EAGAIN,
-	      "FUTEX_WAIT");
-}
-
 FAMILY({ "msg", op_msg, NULL },
        { "msg-transfer", op_msg_transfer, prepare_msg },
        { "msg-stat", op_msg_stat, prepare_msg },
@@ -232,6 +201,4 @@ FAMILY({ "msg", op_msg, NULL },
        { "mq", op_mq, prepare_mq_name },
        { "mq-open", op_mq_open, prepare_mq },
        { "mq-transfer", op_mq_transfer, prepare_mq },
-       { "mq-getattr", op_mq_getattr, prepare_mq },
-       { "futex-wake", op_futex_wake, prepare_futex },
-       { "futex-wait", op_futex_wait, prepare_futex });
+       { "mq-getattr", op_mq_getattr, prepare_mq });

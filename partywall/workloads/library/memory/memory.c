@@ -120,9 +120,15 @@ static void prepare_program(const struct run *run)
 static void prepare_huge(const struct run *run)
 {
 	uintptr_t at = (uintptr_t)map(2 * HUGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	unsigned char last;
 
 	area = (char *)((at + HUGE - 1) & -HUGE);
 	advise(area, HUGE, MADV_HUGEPAGE);
+	/* Where there is none to be had, a small page would be measured. */
+	area[0] = 1;
+	check(mincore((char *)area + HUGE - PAGE, PAGE, &last), "mincore");
+	errno = ENOMEM;
+	check(!(last & 1), "a huge page");
 }
 
 static void op_mmap(unsigned long n)
@@ -221,6 +227,8 @@ static void op_madvise_free(unsigned long n)
 {
 	area[0] = n;
 	advise(area, PAGE, MADV_FREE);
+	/* A page is marked but once: the next operation has another one. */
+	advise(area, PAGE, MADV_DONTNEED);
 }
 
 static void op_madvise_willneed(unsigned long n)

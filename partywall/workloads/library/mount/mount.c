@@ -30,6 +30,9 @@ static void prepare(const struct run *run)
 	make(from, sizeof(from), "from", run);
 	make(on, sizeof(on), "on", run);
 	make(elsewhere, sizeof(elsewhere), "elsewhere", run);
+	/* Of an operation before this one. */
+	while (!umount2(on, DETACH) || !umount2(elsewhere, DETACH))
+		;
 }
 
 static void bind(void)

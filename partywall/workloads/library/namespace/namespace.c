@@ -40,9 +40,13 @@ static char host[65];
 
 static void prepare_kind(const struct run *run)
 {
-	for (size_t n = 0; n < sizeof(kinds) / sizeof(*kinds); n++)
-		if (!strcmp(kinds[n].name, run->variant))
-			flags = kinds[n].flags;
+	size_t n = 0;
+
+	while (n < sizeof(kinds) / sizeof(*kinds) && strcmp(kinds[n].name, run->variant))
+		n++;
+	errno = EINVAL;
+	check(n == sizeof(kinds) / sizeof(*kinds), run->variant);
+	flags = kinds[n].flags;
 }
 
 /* "enter-uts" has /proc/self/ns/uts open. */
@@ -67,7 +71,7 @@ static void wait_for(pid_t pid)
 
 	check(pid < 0, "fork");
 	check(waitpid(pid, &status, 0) != pid, "waitpid");
-	errno = EPERM;
+	errno = WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
 	check(status, "unshare in a child");
 }
 
@@ -77,7 +81,7 @@ static void op_unshare(unsigned long n)
 
 	(void)n;
 	if (!pid)
-		_exit(flags && unshare(flags) ? 1 : 0);
+		_exit(flags && unshare(flags) ? errno : 0);
 	wait_for(pid);
 }
 

@@ -397,14 +397,23 @@ static void op_prctl_name(unsigned long n)
 	check(prctl(PR_SET_NAME, n % 2 ? "odd" : "even"), "prctl");
 }
 
+static uid_t user;
+static gid_t group;
+
+static void prepare_ids(const struct run *run)
+{
+	user = getuid();
+	group = getgid();
+}
+
 static void op_setuid(unsigned long n)
 {
-	check(setuid(getuid()), "setuid");
+	check(setuid(user), "setuid");
 }
 
 static void op_setresuid(unsigned long n)
 {
-	check(setresuid(getuid(), geteuid(), getuid()), "setresuid");
+	check(setresuid(user, user, user), "setresuid");
 }
 
 static void op_seteuid(unsigned long n)
@@ -421,7 +430,7 @@ static void op_setfsuid(unsigned long n)
 
 static void op_setresgid(unsigned long n)
 {
-	check(setresgid(getgid(), getegid(), getgid()), "setresgid");
+	check(setresgid(group, group, group), "setresgid");
 }
 
 static void prepare_setpgid(const struct run *run)
@@ -560,14 +569,6 @@ static void op_getrusage(unsigned long n)
 	check(getrusage(RUSAGE_SELF, &usage), "getrusage");
 }
 
-static void op_pidfd_open(unsigned long n)
-{
-	int pidfd = syscall(SYS_pidfd_open, getpid(), 0);
-
-	check(pidfd < 0, "pidfd_open");
-	close(pidfd);
-}
-
 static int own_pidfd = -1;
 
 static void prepare_pidfd(const struct run *run)
@@ -608,7 +609,6 @@ FAMILY({ "clone-files", op_clone_files, NULL },
        { "clone3", op_clone3, NULL },
        { "exec-missing", op_exec_missing, NULL },
        { "execveat", op_execveat, prepare_execveat },
-       { "fork", op_fork, NULL },
        { "fork-exec", op_fork_exec, NULL },
        { "fork-killed", op_fork_killed, NULL },
        { "fork-large", op_fork, prepare_large },
@@ -630,7 +630,6 @@ FAMILY({ "clone-files", op_clone_files, NULL },
        { "kill", op_kill, prepare_handler },
        { "kill-ignored", op_kill_ignored, prepare_ignored },
        { "kill-nothing", op_kill_nothing, NULL },
-       { "pidfd-open", op_pidfd_open, NULL },
        { "pidfd-send-signal", op_pidfd_send_signal, prepare_pidfd },
        { "prctl-name", op_prctl_name, NULL },
        { "ptrace", op_ptrace, NULL },
@@ -643,10 +642,10 @@ FAMILY({ "clone-files", op_clone_files, NULL },
        { "setfsuid", op_setfsuid, NULL },
        { "setpgid", op_setpgid, prepare_setpgid },
        { "setpriority", op_setpriority, prepare_priority },
-       { "setresgid", op_setresgid, NULL },
-       { "setresuid", op_setresuid, NULL },
+       { "setresgid", op_setresgid, prepare_ids },
+       { "setresuid", op_setresuid, prepare_ids },
        { "setrlimit", op_setrlimit, prepare_rlimit },
-       { "setuid", op_setuid, NULL },
+       { "setuid", op_setuid, prepare_ids },
        { "sigaction", op_sigaction, NULL },
        { "sigpending", op_sigpending, NULL },
        { "sigprocmask", op_sigprocmask, prepare_signal_set },

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <netinet/in.h>
@@ -131,6 +132,20 @@ static void op_unix_bind(unsigned long n)
 	shut(made);
 }
 
+static void prepare_rights(const struct run *run)
+{
+	pair(SOCK_STREAM);
+	fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	check(fd < 0, "opening /dev/null");
+}
+
+/* A socket that is on its way in a socket may be garbage: the kernel keeps a graph of those. */
+static void prepare_rights_socket(const struct run *run)
+{
+	pair(SOCK_STREAM);
+	fd = make(AF_UNIX, SOCK_STREAM, 0);
+}
+
 static void op_unix_rights(unsigned long n)
 {
 	union {
@@ -151,7 +166,7 @@ static void op_unix_rights(unsigned long n)
 	};
 	int passed;
 
-	memcpy(CMSG_DATA(&control.header), &ends[1], sizeof(int));
+	memcpy(CMSG_DATA(&control.header), &fd, sizeof(int));
 	check(sendmsg(ends[0], &message, 0) != 1, "sendmsg");
 	message.msg_controllen = sizeof(control);
 	check(recvmsg(ends[1], &message, MSG_CMSG_CLOEXEC) != 1, "recvmsg");
@@ -350,7 +365,8 @@ FAMILY({ "unix-stream", transfer, prepare_unix_stream },
        { "unix-dgram", transfer, prepare_unix_dgram },
        { "unix-seqpacket", transfer, prepare_unix_seqpacket },
        { "unix-connect", op_unix_connect, prepare_unix_listener },
-       { "unix-rights", op_unix_rights, prepare_unix_stream },
+       { "unix-rights", op_unix_rights, prepare_rights },
+       { "unix-rights-socket", op_unix_rights, prepare_rights_socket },
        { "unix-bind", op_unix_bind, prepare_unix_name },
        { "tcp", op_tcp, NULL },
        { "tcp-listen", op_tcp_listen, prepare_port },
