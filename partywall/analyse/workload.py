@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""From one recording, and the guest that made it, to a `WorkloadResult`."""
+"""From one recording, and the memory of the guest that made it, to a `WorkloadResult`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
+import drgn
 import numpy as np
 import numpy.typing as npt
 
@@ -17,7 +18,6 @@ from partywall.analyse.shares import shares
 from partywall.analyse.sharing import Patterns, Uses, groups_of, part_of, split_saves
 from partywall.core import elf
 from partywall.core.topology import Scope, Topology
-from partywall.guest import Guest
 from partywall.kernels import Kernel
 from partywall.record.hooks import Hooks
 from partywall.record.recording import LINE_SHIFT, LINE_SIZE, Recording
@@ -36,13 +36,13 @@ _LEAST, _MOST = 16, 128
 
 
 class Analysis:
-    """From one recording, and the guest that made it, to a result."""
+    """From one recording, and the memory of the guest that made it, to a result."""
 
     def __init__(
         self,
         recorded: Recording,
         watched: Hooks,
-        machine: Guest,
+        prog: drgn.Program,
         *,
         kernel: Kernel,
         workload: Workload,
@@ -65,7 +65,6 @@ class Analysis:
             ran=topology.containers,
             at=self._at,
         )
-        prog = names.attach(machine, kernel)
         known = names.Knowledge(
             prog,
             elf.load_symbols(kernel.vmlinux),

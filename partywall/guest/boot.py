@@ -60,7 +60,8 @@ class Settings:
     """What to boot and how.
 
     ``timeout`` in seconds, for boot and window each, and again by the guest's own
-    clock from the start of its containers on; ``silence`` in seconds of the emulator's time on a
+    clock from the start of its containers on; ``rounds``: how often windows are run, each
+    with a recording of its own; 0: once, and the guest is held; ``silence`` in seconds of the emulator's time on a
     processor, for which a guest may say nothing while it boots; ``memory`` in MiB, by the
     number of vCPUs if None; ``second_line``: a second serial line, on which the
     guest can say what the kernel's messages must not land in.
@@ -79,6 +80,7 @@ class Settings:
     command_line: str = COMMAND_LINE
     accel: Accel = "icount"
     memory: int | None = None
+    rounds: int = 0
     second_line: bool = False
     silence: float | None = None
 
@@ -224,7 +226,8 @@ class Guest:
             words += [
                 "-plugin",
                 f"{s.plugin},out={self.recording},windows={cpus},hooks={hooks},"
-                f"visit={s.visit_distance},memory={s.memory_limit},record={int(s.record)}",
+                f"visit={s.visit_distance},memory={s.memory_limit},record={int(s.record)}"
+                f"{',rounds=1' if s.rounds else ''}",
             ]
         return words
 
@@ -234,7 +237,7 @@ class Guest:
         if s.accel != "icount":
             return s.command_line
         # As long as any other, so that no address in the guest depends on it.
-        return f"{s.command_line} partywall.patience={min(int(s.timeout), 999999):06d}"
+        return f"{s.command_line} partywall.patience={min(int(s.timeout) * max(s.rounds, 1), 999999):06d}"
 
     def _start(self) -> None:
         try:
@@ -264,6 +267,10 @@ class Guest:
         with self._process.stderr as stderr:
             while piece := os.read(stderr.fileno(), 4096):
                 self._complaints = (self._complaints + piece.decode(errors="replace"))[-65536:]
+
+    def recording_of(self, number: int) -> Path:
+        """Where the recording of a round is; the guest is held until it is removed."""
+        return self.recording.with_suffix(f".{number}")
 
     def wait(self) -> Path:
         """Waits for the window's end; returns the recording.

@@ -84,16 +84,16 @@ def layer_files(programs: dict[str, bytes], lower: int) -> dict[str, tuple[bytes
     return found | {path.lstrip("/"): (data, 0o755) for path, data in programs.items()}
 
 
-def _layer(archive: Archive, programs: dict[str, bytes], lower: int) -> None:
-    """The one image that all containers are made from: their lower layer."""
+def layer(archive: Archive, programs: dict[str, bytes], lower: int) -> None:
+    """Add the one image that all containers are made from: their lower layer."""
     for path in LAYER_FOLDERS:
         archive.directory(f"layer/{path}", 0o1777 if path == "tmp" else 0o755)
     for path, (data, mode) in layer_files(programs, lower).items():
         archive.file(f"layer/{path}", data, mode)
 
 
-def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
-    """The archive that depends on the kernel and the program, not on the topology."""
+def system(kernel: Kernel, modules: Iterable[str], progress: Progress) -> Archive:
+    """Return what the guest's own programs are in: an archive without an image of containers."""
     archive = Archive()
     for path in ("bin", "sbin", "dev", "proc", "sys", "etc", "lib", "lib64", "usr", "job"):
         archive.directory(path)
@@ -105,9 +105,15 @@ def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
     for name in ("seed", "spin"):
         program = compile_static([GUEST_FILES / f"{name}.c"], GUEST_FILES, progress)
         archive.file(f"sbin/{name}", program.read_bytes(), 0o755)
-    wanted = module_closure(kernel, [*MODULES, *workload.modules], OPTIONAL_MODULES)
+    wanted = module_closure(kernel, [*MODULES, *modules], OPTIONAL_MODULES)
     for order, module in enumerate(wanted, start=10):
         archive.file(f"modules/{order}-{module.name}.ko", module.data)
+    return archive
+
+
+def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
+    """The archive that depends on the kernel and the program, not on the topology."""
+    archive = system(kernel, workload.modules, progress)
     if workload.command:
         launcher = build_workload(None, progress)
         programs = {
@@ -118,7 +124,7 @@ def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
         programs = {
             f"{PROGRAM_DIR}/{workload.name}": build_workload(workload.source, progress).read_bytes()
         }
-    _layer(archive, programs, workload.lower_files)
+    layer(archive, programs, workload.lower_files)
     return archive.pack()
 
 
@@ -135,35 +141,56 @@ def job(
     ``layers``: whether their roots have one lower layer or a copy each;
     ``milliseconds``: run by the clock for so long, instead of a window.
     """
-    archive = Archive()
-    known = syscalls.numbers() if confined else {}
     if workload.command:
         arguments = [LAUNCHER, f"{PROGRAM_DIR}/{workload.name}"]
         arguments += workload.command[1:]
     else:
         arguments = [f"{PROGRAM_DIR}/{workload.name}"]
+    told = {
+        "PW_MARKED": str(int(workload.marked)),
+        "PW_VARIANT": workload.variant,
+        "PW_WARMUP": str(workload.warmup),
+        "PW_WINDOW": str(workload.window),
+    }
+    if workload.fresh_cpus:
+        told["PW_FRESH_CPUS"] = "1"
+    if milliseconds:
+        told["PW_MILLISECONDS"] = str(milliseconds)
+    commands = [arguments] * topology.containers
+    archive = containers(workload, topology, commands, told, confined=confined)
+    if layers == "own":
+        archive.file("job/own-layers", b"")
+    return archive.pack()
+
+
+def containers(
+    workload: Workload,
+    topology: Topology,
+    commands: list[list[str]],
+    told: dict[str, str],
+    *,
+    confined: bool,
+) -> Archive:
+    """Return an archive of containers that are confined as a workload is.
+
+    ``commands``: what each runs; ``told``: environment beside what says where it runs.
+    """
+    archive = Archive()
+    known = syscalls.numbers() if confined else {}
     apparmor = confined and workload.apparmor == "docker"
-    for number in range(topology.containers):
+    for number, command in enumerate(commands):
         first = number * topology.cpus
-        environment = {
+        environment = told | {
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
             "PW_BARRIER": "/run/partywall",
             "PW_CPU": str(first),
             "PW_CPUS": str(topology.cpus),
-            "PW_MARKED": str(int(workload.marked)),
             "PW_PROCS": str(topology.total),
-            "PW_VARIANT": workload.variant,
-            "PW_WARMUP": str(workload.warmup),
-            "PW_WINDOW": str(workload.window),
         }
-        if workload.fresh_cpus:
-            environment["PW_FRESH_CPUS"] = "1"
-        if milliseconds:
-            environment["PW_MILLISECONDS"] = str(milliseconds)
         config = oci.config(
             number=number,
             cpus=range(first, first + topology.cpus),
-            arguments=arguments,
+            arguments=command,
             environment=environment,
             capabilities=workload.capabilities,
             confined=confined,
@@ -176,11 +203,9 @@ def job(
         archive.file(f"job/{number}/owner", f"{owner}:{owner}\n".encode())
     names = " ".join(map(str, range(topology.containers)))
     archive.file("job/containers", f"{names}\n".encode())
-    if layers == "own":
-        archive.file("job/own-layers", b"")
     if apparmor:
         archive.file("job/apparmor", apparmor_policy())
-    return archive.pack()
+    return archive
 
 
 def tool_versions() -> dict[str, str]:

@@ -139,7 +139,7 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
             found = Analysis(
                 recorded,
                 watched,
-                machine,
+                names.attach(machine, plan.kernel),
                 kernel=plan.kernel,
                 workload=plan.workload,
                 topology=plan.topology,

@@ -90,6 +90,13 @@ def compile_static(
     return keep.entry("program", digest.hexdigest(), fill, progress) / "program"
 
 
+def build_rounds(progress: Progress) -> Path:
+    """Return the static program that runs others one after the other in a container."""
+    harness = DIRECTORY / "harness"
+    sources = [harness / name for name in ("spread.c", "barrier.c", "rounds.c")]
+    return compile_static(sources, harness, progress)
+
+
 def build_workload(source: Path | None, progress: Progress) -> Path:
     """Return the static program of the workload in folder ``source``.
 

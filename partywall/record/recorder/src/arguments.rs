@@ -15,6 +15,8 @@ pub fn parse_arguments(arguments: &[String]) -> Result<State, String> {
         id: 0,
         out: PathBuf::new(),
         windows: 0,
+        rounds: false,
+        round: None,
         vcpus: 0,
         current: 0,
         #[cfg(registers)]
@@ -32,6 +34,7 @@ pub fn parse_arguments(arguments: &[String]) -> Result<State, String> {
         locks: Sums::new(),
         owners: Owners::default(),
         active: false,
+        instrumented: false,
         started: None,
         closed: 0,
         blocks_until_check: CHECK_EVERY,
@@ -50,6 +53,7 @@ pub fn parse_arguments(arguments: &[String]) -> Result<State, String> {
             "windows" => s.windows = number()? as u32,
             "visit" => s.visit_distance = number()?,
             "memory" => s.memory_limit = (number()? as usize) << 20,
+            "rounds" => s.rounds = number()? != 0,
             "record" => s.record = number()? != 0,
             "hooks" => {
                 let text = std::fs::read_to_string(value)

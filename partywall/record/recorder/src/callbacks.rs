@@ -5,16 +5,18 @@ use crate::abi::{self, MemInfo};
 use crate::context::{self, is_deferred};
 use crate::cpu::Outcome;
 use crate::locks::Kind;
-use crate::state::{state, Block, Site, CHECK_EVERY, KERNEL_BIT, NO_LEAF};
+use crate::state::{state, Block, Site, State, CHECK_EVERY, KERNEL_BIT, NO_LEAF};
 use crate::table::{Access, LINE_SHIFT};
 use crate::translate::on_translate;
 use crate::waits::{self, Event};
 use std::os::raw::{c_uint, c_void};
-use std::time::Instant;
 
 pub extern "C" fn on_start(told: c_uint, _: *mut c_void) {
     let s = state();
     let cpu = s.arrive(told, true);
+    if !s.active {
+        s.begin();
+    }
     let c = s.cpu(cpu);
     if c.open {
         return;
@@ -23,13 +25,14 @@ pub extern "C" fn on_start(told: c_uint, _: *mut c_void) {
     c.own.summary.windows += 1;
     c.tracker.user();
     s.refresh(cpu);
-    if !s.active {
-        s.active = true;
-        s.started = Some(Instant::now());
-        if s.record {
-            // SAFETY: the identity QEMU gave us; the callback is a plain function.
-            unsafe { abi::reset(s.id, on_reset) };
-        }
+}
+
+/// Another round begins, whatever became of the last one.
+pub extern "C" fn on_next(told: c_uint, _: *mut c_void) {
+    let s = state();
+    s.arrive(told, true);
+    if s.rounds {
+        s.next();
     }
 }
 
@@ -49,6 +52,12 @@ pub extern "C" fn on_stop(told: c_uint, _: *mut c_void) {
     }
 }
 
+/// Has all code translated anew, as `instrumented` says.
+pub fn translate_anew(s: &State) {
+    // SAFETY: the identity QEMU gave us; the callback is a plain function.
+    unsafe { abi::reset(s.id, on_reset) };
+}
+
 extern "C" fn on_reset(_: u64) {
     // SAFETY: as in install.
     unsafe { abi::on_translation(state().id, on_translate) };
@@ -57,6 +66,9 @@ extern "C" fn on_reset(_: u64) {
 pub extern "C" fn on_user_block(told: c_uint, data: *mut c_void) {
     let s = state();
     let cpu = s.arrive(told, true);
+    if !s.active {
+        return;
+    }
     s.cpu(cpu);
     let c = &mut s.cpus[cpu as usize];
     c.settle(Outcome::Work, &mut s.owners);
@@ -72,6 +84,9 @@ pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
     let cpu = s.arrive(told, false);
     // SAFETY: data is an interned Block, which is never freed.
     let block = unsafe { &*(data as *const Block) };
+    if !s.active {
+        return;
+    }
     s.blocks_until_check -= 1;
     if s.blocks_until_check == 0 {
         s.blocks_until_check = CHECK_EVERY;
@@ -126,6 +141,9 @@ pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
 }
 
 pub extern "C" fn on_memory(_: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
+    if !state().active {
+        return;
+    }
     if address & KERNEL_BIT == 0 {
         // The program's memory: what it asked for, a step further.
         let c = state().here();

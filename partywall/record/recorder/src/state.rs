@@ -7,6 +7,7 @@
 //! each, and not taken from what QEMU tells the other callbacks (see vcpu.rs).
 
 use crate::abi::{self, MemInfo, PluginId};
+use crate::callbacks::translate_anew;
 use crate::context::{self, is_foreground, Tasks, Tracker};
 use crate::cpu::{Cpu, Outcome, Party};
 use crate::format::Recording;
@@ -20,7 +21,7 @@ use crate::waits::Waits;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::os::raw::{c_int, c_uint};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Exit status of QEMU when the recorder gives up; its reason is on stderr.
@@ -111,6 +112,10 @@ pub struct State {
     pub id: PluginId,
     pub out: PathBuf,
     pub windows: u32,
+    /// Windows are run again and again, each round with a recording of its own.
+    pub rounds: bool,
+    /// The round that runs, from 0 on; None before the first, or if there is one alone.
+    pub round: Option<u32>,
     /// vCPUs of the machine, and the one that runs.
     pub vcpus: usize,
     pub current: c_uint,
@@ -129,7 +134,10 @@ pub struct State {
     pub blocks: HashMap<Block, &'static Block>,
     pub locks: Sums,
     pub owners: Owners,
+    /// A window is open, or was, and others of its round are to come.
     pub active: bool,
+    /// All code is translated with instrumentation.
+    pub instrumented: bool,
     pub started: Option<Instant>,
     pub closed: u32,
     pub blocks_until_check: u32,
@@ -313,7 +321,52 @@ impl State {
             .or_insert_with(|| Box::leak(Box::new(block)))
     }
 
-    pub fn finish(&mut self) -> ! {
+    /// The first window of a round opens: all code is instrumented from here on.
+    pub fn begin(&mut self) {
+        // Of what ran since the last round ended, nothing was followed.
+        self.cpus.clear();
+        self.tasks = Tasks::default();
+        self.locks.clear();
+        self.owners = Owners::default();
+        self.closed = 0;
+        self.active = true;
+        self.started = Some(Instant::now());
+        // Once for all rounds: QEMU before 8.0 may ask for callbacks of code that is gone
+        // when code is translated anew that had some.
+        if self.record && !self.instrumented {
+            self.instrumented = true;
+            translate_anew(self);
+        }
+    }
+
+    /// The next round begins; windows of this one that are still open are dropped.
+    pub fn next(&mut self) {
+        self.active = false;
+        self.cpus.clear();
+        self.round = Some(self.round.map_or(0, |n| n + 1));
+    }
+
+    /// The last window is closed: write it all down. The guest stays as it is while its
+    /// memory is read: of rounds, until the recording is taken away.
+    pub fn finish(&mut self) {
+        let out = match self.round {
+            None => self.out.clone(),
+            Some(n) => self.out.with_extension(n.to_string()),
+        };
+        self.write(&out);
+        if self.round.is_none() {
+            // Whoever started QEMU ends it.
+            loop {
+                std::thread::sleep(Duration::from_secs(60));
+            }
+        }
+        while out.exists() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.active = false;
+    }
+
+    fn write(&mut self, out: &Path) {
         let window = self.started.map_or(0, |t| t.elapsed().as_nanos());
         let times = self.out.with_extension("times");
         if let Err(why) = std::fs::write(&times, format!("window_ns {}\n", window)) {
@@ -336,16 +389,11 @@ impl State {
                     .map(|p| (p.summary.clone(), &p.tables))
                     .collect(),
             };
-            if let Err(why) = recording.save(&self.out) {
-                give_up(&format!("cannot write {}: {}", self.out.display(), why));
+            if let Err(why) = recording.save(out) {
+                give_up(&format!("cannot write {}: {}", out.display(), why));
             }
-        } else if let Err(why) = std::fs::write(&self.out, b"") {
-            give_up(&format!("cannot write {}: {}", self.out.display(), why));
-        }
-        // The guest must stay as it is while its memory is read. Whoever
-        // started QEMU ends it.
-        loop {
-            std::thread::sleep(Duration::from_secs(60));
+        } else if let Err(why) = std::fs::write(out, b"") {
+            give_up(&format!("cannot write {}: {}", out.display(), why));
         }
     }
 

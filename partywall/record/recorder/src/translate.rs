@@ -85,6 +85,8 @@ fn mark(insn: *mut Insn, bytes: &[u8]) {
         on_exec_with(insn, on_start, abi::CB_WHO, 0);
     } else if bytes == insn::MARK_STOP {
         on_exec_with(insn, on_stop, abi::CB_WHO, 0);
+    } else if bytes == insn::MARK_NEXT {
+        on_exec_with(insn, on_next, abi::CB_WHO, 0);
     }
 }
 
@@ -191,7 +193,7 @@ pub extern "C" fn on_translate(tb: *mut Tb, _: *mut c_void) {
 
 fn translate(tb: *mut Tb) {
     let s = state();
-    let instrument = s.active && s.record;
+    let instrument = s.instrumented;
     // SAFETY: tb is the block being translated, for the length of this call.
     unsafe {
         let count = abi::qemu_plugin_tb_n_insns(tb);

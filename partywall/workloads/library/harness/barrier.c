@@ -2,8 +2,9 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <stdatomic.h>
 #include <limits.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -11,22 +12,70 @@
 #include "barrier.h"
 #include "harness.h"
 
-struct barrier {
-	_Atomic unsigned int arrived;
-	_Atomic unsigned int open;
-};
-
-static struct barrier *map(const char *path)
+struct barrier *barrier_map(const char *path, unsigned int round)
 {
 	struct barrier *b;
 	int fd = open(path, O_RDWR | O_CLOEXEC);
 
 	if (fd < 0)
-		fail("open of the barrier");
-	b = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (b == MAP_FAILED)
-		fail("mmap of the barrier");
+		return NULL;
+	b = mmap(NULL, BARRIER_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		 (off_t)round * BARRIER_PAGE);
 	close(fd);
+	return b == MAP_FAILED ? NULL : b;
+}
+
+static void wake(struct gate *gate)
+{
+	atomic_store(&gate->open, 1);
+	syscall(SYS_futex, &gate->open, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+int gate_wait(struct barrier *b, struct gate *gate, unsigned int parties)
+{
+	if (atomic_fetch_add(&gate->came, 1) + 1 == parties)
+		wake(gate);
+	while (!atomic_load(&gate->open))
+		syscall(SYS_futex, &gate->open, FUTEX_WAIT, 0, NULL, NULL, 0);
+	return gate == &b->ready || !atomic_load(&b->failed);
+}
+
+void barrier_fail(struct barrier *b, const char *why)
+{
+	unsigned int none = 0;
+
+	/* Who reads the reason does so when all are ready for the next round. */
+	if (atomic_compare_exchange_strong(&b->failed, &none, 1))
+		strncpy(b->why, why, sizeof(b->why) - 1);
+	wake(&b->start);
+	wake(&b->end);
+}
+
+/* The round that this process is of, or -1. */
+static long own_round(void)
+{
+	const char *value = getenv("PW_ROUND");
+
+	return value ? strtol(value, NULL, 10) : -1;
+}
+
+int round_failed(const char *why)
+{
+	const char *path = getenv("PW_BARRIER");
+	long round = own_round();
+	struct barrier *b = round < 0 || !path ? NULL : barrier_map(path, round);
+
+	if (b)
+		barrier_fail(b, why);
+	return !!b;
+}
+
+static struct barrier *mapped(const char *path, long round)
+{
+	struct barrier *b = barrier_map(path, round < 0 ? 0 : round);
+
+	if (!b)
+		fail("mmap of the barrier");
 	return b;
 }
 
@@ -37,27 +86,35 @@ static struct barrier *map(const char *path)
  */
 struct barrier *barrier_keep(const char *path)
 {
-	struct barrier *b = map(path);
+	struct barrier *b = mapped(path, own_round());
 
-	if (madvise(b, 4096, MADV_DONTFORK))
+	if (madvise(b, BARRIER_PAGE, MADV_DONTFORK))
 		fail("madvise of the barrier");
 	return b;
 }
 
 void barrier_meet(struct barrier *b, unsigned int parties)
 {
-	if (atomic_fetch_add(&b->arrived, 1) + 1 == parties) {
-		atomic_store(&b->open, 1);
-		syscall(SYS_futex, &b->open, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-	}
-	while (!atomic_load(&b->open))
-		syscall(SYS_futex, &b->open, FUTEX_WAIT, 0, NULL, NULL, 0);
+	if (!gate_wait(b, &b->start, parties))
+		_exit(1);
 }
 
 void barrier_wait(const char *path, unsigned int parties)
 {
-	struct barrier *b = map(path);
+	struct barrier *b = mapped(path, own_round());
 
 	barrier_meet(b, parties);
-	munmap(b, 4096);
+	munmap(b, BARRIER_PAGE);
+}
+
+void barrier_leave(const char *path, unsigned int parties)
+{
+	long round = own_round();
+	struct barrier *b;
+
+	if (round < 0)
+		for (;;)
+			pause();
+	b = mapped(path, round);
+	_exit(!gate_wait(b, &b->end, parties));
 }

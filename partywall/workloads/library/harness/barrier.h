@@ -1,14 +1,52 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Where all processes of all containers meet: a file of zeroes that they map.
+ * If programs run one after the other (PW_ROUND), each has a page of it.
+ */
 #ifndef BARRIER_H
 #define BARRIER_H
 
-struct barrier;
+#include <stdatomic.h>
 
-/* Returns when `parties` processes have called it with the same zeroed file. */
+#define BARRIER_PAGE 4096
+
+/* Of a round: who came so far, and whether the gate is open. */
+struct gate {
+	_Atomic unsigned int came, open;
+};
+
+struct barrier {
+	struct gate start, end, ready;
+	_Atomic unsigned int failed;
+	char why[160];	/* what the first said that failed */
+};
+
+/* The page of a round in the file. */
+struct barrier *barrier_map(const char *path, unsigned int round);
+
+/* Returns 1 when `parties` have called it; 0 if one of the round fails. */
+int gate_wait(struct barrier *b, struct gate *gate, unsigned int parties);
+
+/* Lets all go that wait for the round; what the first said is kept. */
+void barrier_fail(struct barrier *b, const char *why);
+
+/* As barrier_fail(), in a process of a round. Returns 0 if it is of none. */
+int round_failed(const char *why);
+
+/*
+ * Returns when `parties` processes have called it; ends the process if another
+ * one of its round fails.
+ */
 void barrier_wait(const char *path, unsigned int parties);
 
 /* The same in two steps: maps the file, for the caller alone, and waits there. */
 struct barrier *barrier_keep(const char *path);
 void barrier_meet(struct barrier *b, unsigned int parties);
+
+/*
+ * Never returns. Others may still be in their window, so the kernel is left alone until
+ * all are through; of a round, the process ends then.
+ */
+void barrier_leave(const char *path, unsigned int parties) __attribute__((noreturn));
 
 #endif

@@ -39,7 +39,5 @@ int main(int argc, char **argv)
 	operations(&plan.run, plan.warmup, plan.warmup + plan.window);
 	partywall_stop();
 
-	/* Others may still be in their window: leave the kernel alone. */
-	for (;;)
-		pause();
+	barrier_leave(plan.barrier, plan.procs);
 }

@@ -8,11 +8,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "barrier.h"
 #include "spread.h"
+
+/* Where it is looked for: in the round's page, or on the console. */
+static void say_failed(const char *why)
+{
+	if (!round_failed(why))
+		dprintf(STDERR_FILENO, "partywall: workload: %s\n", why);
+}
 
 void fail(const char *what)
 {
-	dprintf(STDERR_FILENO, "partywall: workload: %s: %s\n", what, strerror(errno));
+	char why[128];
+
+	snprintf(why, sizeof(why), "%s: %s", what, strerror(errno));
+	say_failed(why);
 	exit(1);
 }
 
@@ -85,27 +96,37 @@ unsigned int cpu_of(const struct plan *plan, unsigned int slot)
 	return cpu;
 }
 
-void await_end(const pid_t *children, unsigned int count)
+int await_end(const pid_t *children, unsigned int count)
 {
-	unsigned int n = count;
+	unsigned int left = count, n;
+	char why[64];
 	int status;
 
-	/* Others are of no concern: orphans, or what a workload made to prepare. */
-	while (n == count) {
+	while (left) {
 		pid_t pid = wait(&status);
 
 		if (pid < 0 && errno != EINTR)
 			fail("wait");
 		for (n = 0; n < count && children[n] != pid; n++)
 			;
+		/* Others are of no concern: orphans, or what a workload made to prepare. */
+		if (n == count)
+			continue;
+		left--;
+		/* All wait at the end of their window, of a round until all are there. */
+		if (status || !getenv("PW_ROUND"))
+			break;
 	}
+	if (!left && !status && getenv("PW_ROUND"))
+		return 0;
 	if (WIFSIGNALED(status))
-		dprintf(STDERR_FILENO,
-			"partywall: workload: killed by signal %d before the window's end\n",
-			WTERMSIG(status));
+		snprintf(why, sizeof(why), "killed by signal %d before the window's end",
+			 WTERMSIG(status));
 	else
-		dprintf(STDERR_FILENO, "partywall: workload: exit status %d before the window's end\n",
-			WEXITSTATUS(status));
+		snprintf(why, sizeof(why), "exit status %d before the window's end",
+			 WEXITSTATUS(status));
+	say_failed(why);
+	return 1;
 }
 
 void spread(struct plan *plan, char **argv)
@@ -137,7 +158,5 @@ void spread(struct plan *plan, char **argv)
 			fail("execv of itself");
 		}
 	}
-	/* All wait at the end of their window: the first to exit has failed. */
-	await_end(children, plan->cpus);
-	exit(1);
+	exit(await_end(children, plan->cpus));
 }

@@ -35,7 +35,10 @@ unsigned int cpu_of(const struct plan *plan, unsigned int slot);
  */
 void spread(struct plan *plan, char **argv);
 
-/* Returns when the first of these children has ended, and has said how. */
-void await_end(const pid_t *children, unsigned int count);
+/*
+ * Returns 1 when the first of these children has ended before its time, and has
+ * said how; 0 when all of a round have ended well.
+ */
+int await_end(const pid_t *children, unsigned int count);
 
 #endif

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Archives of a guest whose containers run one workload after the other, in rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from partywall.core.progress import Progress
+from partywall.core.topology import Topology
+from partywall.guest import image
+from partywall.guest.image import PROGRAM_DIR
+from partywall.kernels import Kernel
+from partywall.workloads import Workload, build_rounds, build_workload
+
+DRIVER = "/usr/lib/partywall-rounds"
+
+
+@dataclass(frozen=True)
+class Round:
+    """What the containers do at the same time: all one workload, or some another one.
+
+    ``beside``: what those from number ``first`` on do, if not the same.
+    """
+
+    workload: Workload
+    beside: Workload | None = None
+    first: int = 0
+
+    def of(self, container: int) -> Workload:
+        """Return what a container does."""
+        if self.beside is not None and container >= self.first:
+            return self.beside
+        return self.workload
+
+    @property
+    def title(self) -> str:
+        """For people: the workload, and the other one if there is any."""
+        if self.beside is None:
+            return self.workload.title
+        return f"{self.workload.title} beside {self.beside.title}"
+
+    @property
+    def workloads(self) -> tuple[Workload, ...]:
+        """One or two."""
+        return (self.workload,) if self.beside is None else (self.workload, self.beside)
+
+
+def base(kernel: Kernel, rounds: Sequence[Round], progress: Progress) -> bytes:
+    """Return the archive that depends on the kernel and the programs of all rounds."""
+    everything = [workload for each in rounds for workload in each.workloads]
+    modules = sorted({name for workload in everything for name in workload.modules})
+    archive = image.system(kernel, modules, progress)
+    programs = {DRIVER: build_rounds(progress).read_bytes()}
+    for workload in everything:
+        path = f"{PROGRAM_DIR}/{workload.name}"
+        if path not in programs:
+            programs[path] = build_workload(workload.source, progress).read_bytes()
+    image.layer(archive, programs, max(workload.lower_files for workload in everything))
+    return archive.pack()
+
+
+def job(rounds: Sequence[Round], topology: Topology, *, confined: bool) -> bytes:
+    """Return the archive that tells the guest which containers to make.
+
+    All workloads are confined alike, as the first says.
+    """
+    commands = [
+        [DRIVER, *(word for each in rounds for word in _words(each.of(number)))]
+        for number in range(topology.containers)
+    ]
+    archive = image.containers(
+        rounds[0].workload, topology, commands, {}, confined=confined
+    )
+    archive.file("job/rounds", f"{len(rounds)}\n".encode())
+    return archive.pack()
+
+
+def _words(workload: Workload) -> list[str]:
+    """What the driver is told of a round."""
+    return [
+        f"{PROGRAM_DIR}/{workload.name}",
+        workload.variant,
+        str(workload.warmup),
+        str(workload.window),
+        str(int(workload.fresh_cpus)),
+    ]

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Many workloads in one boot of a guest, one after the other: a sitting.
+
+Each is warmed up, met at the barrier, recorded and named by itself. The guest is held
+while the last one is analysed, so that names are read from memory as it was then.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import drgn
+
+from partywall import guest
+from partywall.analyse import names
+from partywall.analyse.workload import Analysis
+from partywall.core.errors import EnvironmentProblem, PartywallError
+from partywall.core.progress import Progress
+from partywall.guest import Guest, sitting
+from partywall.guest.sitting import Round
+from partywall.measure.plan import Plan, check_windows
+from partywall.record import hooks, recording
+from partywall.record.recording import Recording
+from partywall.results.result import WorkloadResult
+from partywall.workloads import Workload
+
+
+@dataclass(frozen=True)
+class Sitting:
+    """What to measure in one guest, in this order.
+
+    ``plan``: how, and on what; its workload is the first. All are confined alike and
+    charge the same functions.
+    """
+
+    plan: Plan
+    rounds: tuple[Round, ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What became of each round, in their order: a result, or why there is none."""
+
+    results: tuple[WorkloadResult | PartywallError, ...]
+    version: str
+
+
+def alike(workload: Workload) -> tuple[object, ...]:
+    """Return what workloads must have in common to be in one sitting."""
+    return (
+        workload.capabilities,
+        workload.apparmor,
+        workload.systempaths,
+        workload.charge,
+        workload.modules,
+    )
+
+
+def measure(wanted: Sitting, plugin: Path, memory: int, progress: Progress) -> Found:
+    """Measure all rounds, in a process that does nothing else.
+
+    ``plugin``, ``memory``: as for `partywall.measure.plan.measure`. What ends the guest
+    is a failure of the round that ran; those after it have another guest.
+    EnvironmentProblem if a guest does not boot.
+    """
+    results: list[WorkloadResult | PartywallError] = []
+    version = "unknown"
+    # As in plan.measure; what goes round in circles is collected once for each round.
+    gc.disable()
+    while len(results) < len(wanted.rounds):
+        left = replace(wanted, rounds=wanted.rounds[len(results) :])
+        version = _sit(left, plugin, memory, progress, results)
+    return Found(tuple(results), version)
+
+
+def _sit(
+    wanted: Sitting,
+    plugin: Path,
+    memory: int,
+    progress: Progress,
+    results: list[WorkloadResult | PartywallError],
+) -> str:
+    """Boot one guest and add what becomes of its rounds; return the kernel's own version."""
+    plan, rounds = wanted.plan, wanted.rounds
+    parts, digest = guest.initramfs(
+        sitting.base(plan.kernel, rounds, progress),
+        sitting.job(rounds, plan.topology, confined=plan.confined),
+    )
+    watched = hooks.build(plan.kernel.vmlinux, _counting_all(rounds))
+    settings = guest.Settings(
+        qemu=plan.qemu,
+        kernel_image=plan.kernel.image,
+        initramfs=parts,
+        topology=plan.topology,
+        plugin=plugin,
+        hooks=watched.text,
+        command_line=guest.command_line(plan.kernel.release, plan.parameters),
+        timeout=plan.timeout,
+        visit_distance=plan.visit_distance,
+        memory_limit=memory,
+        rounds=len(rounds),
+    )
+    with Guest(settings) as machine:
+        with progress.step(f"guest for {len(rounds)} rounds", guest.expected_seconds(plan.topology)):
+            try:
+                machine.wait_for("ready")
+            except EnvironmentProblem:
+                names.check_build(machine.said("build"), plan.kernel)
+                raise
+        memory_of = _Memory(machine, plan)
+        for number, each in enumerate(rounds):
+            with progress.step(each.title):
+                try:
+                    recorded = _recorded(machine, number)
+                except EnvironmentProblem as error:
+                    # The guest is gone, or so far gone that the next round can't begin.
+                    results.append(error)
+                    break
+                if isinstance(recorded, Recording):
+                    results.append(_analysed(recorded, watched, memory_of, plan, each, digest))
+                    machine.recording_of(number).unlink()
+                    gc.collect()
+                else:
+                    results.append(recorded)
+        return machine.said("version") or "unknown"
+
+
+class _Memory:
+    """drgn on a guest's memory, opened when it is first asked for."""
+
+    def __init__(self, machine: Guest, plan: Plan) -> None:
+        self._machine, self._plan = machine, plan
+        self._prog: drgn.Program | None = None
+
+    def __call__(self) -> drgn.Program:
+        if self._prog is None:
+            self._prog = names.attach(self._machine, self._plan.kernel)
+        return self._prog
+
+
+def _counting_all(rounds: tuple[Round, ...]) -> Workload:
+    """Return the first workload, with what any of them counts."""
+    counted = {name for each in rounds for workload in each.workloads for name in workload.count}
+    return rounds[0].workload.model_copy(update={"count": tuple(sorted(counted))})
+
+
+def _recorded(machine: Guest, number: int) -> Recording | EnvironmentProblem:
+    """Return a round's recording, or what failed. EnvironmentProblem if the guest ends."""
+    path, word = machine.recording_of(number), f"round {number} failed:"
+    machine.wait_until(lambda: path.exists() or machine.said(word) is not None)
+    if path.exists():
+        return recording.load(path)
+    return EnvironmentProblem(f"the workload failed: {machine.said(word)}")
+
+
+def _analysed(
+    recorded: Recording,
+    watched: hooks.Hooks,
+    memory_of: Callable[[], drgn.Program],
+    plan: Plan,
+    each: Round,
+    digest: str,
+) -> WorkloadResult | PartywallError:
+    """Return what a round's recording shows, or why nothing."""
+    try:
+        check_windows(recorded, plan.topology)
+        return Analysis(
+            recorded,
+            watched,
+            memory_of(),
+            kernel=plan.kernel,
+            workload=each.workload,
+            topology=plan.topology,
+            threshold=plan.threshold,
+            at=plan.at,
+        ).conclude(replace(plan, workload=each.workload).confinement, digest)
+    except PartywallError as error:
+        return error
