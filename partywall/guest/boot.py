@@ -61,10 +61,10 @@ class Settings:
 
     ``timeout`` in seconds, for boot and window each, and again by the guest's own
     clock from the start of its containers on; ``rounds``: how often windows are run, each
-    with a recording of its own; 0: once, and the guest is held; ``silence`` in seconds of the emulator's time on a
-    processor, for which a guest may say nothing while it boots; ``memory`` in MiB, by the
-    number of vCPUs if None; ``second_line``: a second serial line, on which the
-    guest can say what the kernel's messages must not land in.
+    with a recording of its own; 0: once, and the guest is held; ``silence`` in seconds of
+    the emulator's time on a processor, for which a guest may say nothing while it boots;
+    ``memory`` in MiB, by the number of vCPUs if None; ``second_line``: a second serial
+    line, on which the guest can say what the kernel's messages must not land in.
     """
 
     qemu: Qemu
@@ -236,8 +236,9 @@ class Guest:
         s = self.settings
         if s.accel != "icount":
             return s.command_line
+        patience = min(int(s.timeout) * max(s.rounds, 1), 999999)
         # As long as any other, so that no address in the guest depends on it.
-        return f"{s.command_line} partywall.patience={min(int(s.timeout) * max(s.rounds, 1), 999999):06d}"
+        return f"{s.command_line} partywall.patience={patience:06d}"
 
     def _start(self) -> None:
         try:

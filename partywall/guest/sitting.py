@@ -69,9 +69,7 @@ def job(rounds: Sequence[Round], topology: Topology, *, confined: bool) -> bytes
         [DRIVER, *(word for each in rounds for word in _words(each.of(number)))]
         for number in range(topology.containers)
     ]
-    archive = image.containers(
-        rounds[0].workload, topology, commands, {}, confined=confined
-    )
+    archive = image.containers(rounds[0].workload, topology, commands, {}, confined=confined)
     archive.file("job/rounds", f"{len(rounds)}\n".encode())
     return archive.pack()
 

@@ -104,7 +104,9 @@ def _sit(
         rounds=len(rounds),
     )
     with Guest(settings) as machine:
-        with progress.step(f"guest for {len(rounds)} rounds", guest.expected_seconds(plan.topology)):
+        with progress.step(
+            f"guest for {len(rounds)} rounds", guest.expected_seconds(plan.topology)
+        ):
             try:
                 machine.wait_for("ready")
             except EnvironmentProblem:
