@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partywall.analyse import names, pairs, transfers, verdict
+from partywall.analyse.beside import Side, touch
 from partywall.analyse.judgement import Judgement
 from partywall.analyse.layout import patterns
 from partywall.analyse.shares import shares
@@ -22,6 +23,7 @@ from partywall.kernels import Kernel
 from partywall.record.hooks import Hooks
 from partywall.record.recording import LINE_SHIFT, LINE_SIZE, Recording
 from partywall.results import result
+from partywall.results.touches import Touch
 from partywall.workloads import Workload
 
 Array = npt.NDArray[Any]
@@ -174,6 +176,22 @@ class Analysis:
                 look=self._object_at,
             ),
         )
+
+    def touches(self, sides: tuple[Side, Side]) -> tuple[Touch, Touch]:
+        """Return what each of two groups of containers does to the other."""
+        lines = self._lines
+        total = np.maximum(lines.between, lines.between_at) + lines.within
+        judged = self._judged("between", self._objects(total))
+
+        def name(row: int) -> str:
+            return self._name(row).object.name
+
+        at = self._at or self._topology.containers
+        first, second = (
+            touch(one, other, lines, self._parties, judged, at=at, name=name)
+            for one, other in (sides, sides[::-1])
+        )
+        return first, second
 
     def _calls(self) -> list[result.CallCount]:
         """Calls of the functions that the workload counts, and then of those that wait for RCU."""

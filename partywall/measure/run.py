@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 from partywall import __version__, guest
 from partywall.analyse.verdict import AT, THRESHOLD
@@ -21,10 +22,13 @@ from partywall.measure import memory
 from partywall.measure.plan import Measured, Plan, measure
 from partywall.record import hooks
 from partywall.record.plugin import recorder
-from partywall.results.result import Environment, KernelId, Result
+from partywall.results.failures import Failure
+from partywall.results.result import Environment, KernelId, Result, WorkloadResult
 from partywall.workloads import Workload
 
 DEFAULT_CONTAINERS = 8
+
+T = TypeVar("T")
 
 
 def default_jobs() -> int:
@@ -103,31 +107,63 @@ def check(wanted: Wanted, progress: Progress) -> Outcome:
     guest.clean_up()
     todo = plans(wanted)
     plugin = recorder(todo[0].qemu, progress)
-    measured: dict[int, Measured] = {}
-    failures: dict[str, PartywallError] = {}
+    calls = [Call(plan.title, plan.topology, measure, (plan, plugin)) for plan in todo]
+    became = side_by_side(calls, wanted.jobs, progress)
+    failures = {
+        plan.title: one
+        for plan, one in zip(todo, became, strict=True)
+        if isinstance(one, PartywallError)
+    }
+    measured = [one for one in became if isinstance(one, Measured)]
+    if not measured:
+        return Outcome(None, failures)
+    versions = {one.version for one in measured}
+    found = [one.result for one in measured]
+    return Outcome(whole(wanted, todo[0], versions, found), failures)
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """What measures in a process of its own.
+
+    ``measure`` takes ``arguments``, MiB that its recorder may take, and progress.
+    """
+
+    title: str
+    topology: Topology
+    measure: Callable[..., T]
+    arguments: tuple[Any, ...]
+
+
+def side_by_side(
+    calls: Sequence[Call[T]], most: int, progress: Progress
+) -> list[T | PartywallError]:
+    """Return what became of each call, ``most`` of them or fewer at the same time."""
+    became: dict[int, T | PartywallError] = {}
     # What takes longest goes first, so that nothing long is left for the end.
-    order = sorted(range(len(todo)), key=lambda n: (-todo[n].topology.total, n))
+    order = sorted(range(len(calls)), key=lambda n: (-calls[n].topology.total, n))
     free = memory.available()
-    shapes = [plan.topology for plan in todo]
-    jobs = memory.side_by_side(shapes, wanted.jobs, free)
+    shapes = [call.topology for call in calls]
+    jobs = memory.side_by_side(shapes, most, free)
     warning = memory.short(shapes, free)
     if warning is not None:
         progress.note(warning)
     apart = Apart(progress)
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        running: dict[Future[Measured], int] = {}
+        running: dict[Future[T], int] = {}
         for number in order:
-            plan = todo[number]
-            most = memory.limit(plan.topology, jobs, free)
-            running[pool.submit(apart.call, measure, plan, plugin, most)] = number
+            call = calls[number]
+            room = memory.limit(call.topology, jobs, free)
+            arguments = (*call.arguments, room)
+            running[pool.submit(apart.call, call.measure, *arguments)] = number
         try:
             for done in as_completed(running):
                 number = running[done]
                 try:
-                    measured[number] = done.result()
+                    became[number] = done.result()
                 except PartywallError as error:
-                    failures[todo[number].title] = error
-                    progress.note(f"{todo[number].title}: failed")
+                    became[number] = error
+                    progress.note(f"{calls[number].title}: failed")
         except BaseException:
             for future in running:
                 future.cancel()
@@ -135,14 +171,20 @@ def check(wanted: Wanted, progress: Progress) -> Outcome:
             # Of those that did not clean up in time.
             guest.clean_up()
             raise
-    if not measured:
-        return Outcome(None, failures)
-    results = [measured[number] for number in sorted(measured)]
-    return Outcome(_result(wanted, todo[0], results), failures)
+    return [became[number] for number in range(len(calls))]
 
 
-def _result(wanted: Wanted, plan: Plan, measured: list[Measured]) -> Result:
-    versions = {one.version for one in measured}
+def whole(
+    wanted: Wanted,
+    plan: Plan,
+    versions: set[str],
+    found: list[WorkloadResult],
+    failed: Sequence[Failure] = (),
+) -> Result:
+    """Return what was found of one kernel as a result.
+
+    ``plan``: any of those it was found by; ``versions``: what guests said of their kernel.
+    """
     if len(versions) > 1:
         raise EnvironmentProblem(
             "the kernel's image changed while it was measured", "run the check again"
@@ -168,5 +210,6 @@ def _result(wanted: Wanted, plan: Plan, measured: list[Measured]) -> Result:
             tools=image.tool_versions(),
             visit_distance=plan.visit_distance,
         ),
-        workloads=[one.result for one in measured],
+        workloads=found,
+        failed=list(failed),
     )

@@ -16,6 +16,7 @@ import drgn
 
 from partywall import guest
 from partywall.analyse import names
+from partywall.analyse.beside import Side
 from partywall.analyse.workload import Analysis
 from partywall.core.errors import EnvironmentProblem, PartywallError
 from partywall.core.progress import Progress
@@ -25,6 +26,7 @@ from partywall.measure.plan import Plan, check_windows
 from partywall.record import hooks, recording
 from partywall.record.recording import Recording
 from partywall.results.result import WorkloadResult
+from partywall.results.touches import Touch
 from partywall.workloads import Workload
 
 
@@ -40,11 +42,15 @@ class Sitting:
     rounds: tuple[Round, ...]
 
 
+Became = WorkloadResult | tuple[Touch, Touch] | PartywallError
+"""Of a round: a result; of two workloads, what each does to the other; or why there is none."""
+
+
 @dataclass(frozen=True)
 class Found:
-    """What became of each round, in their order: a result, or why there is none."""
+    """What became of each round, in their order."""
 
-    results: tuple[WorkloadResult | PartywallError, ...]
+    results: tuple[Became, ...]
     version: str
 
 
@@ -66,7 +72,7 @@ def measure(wanted: Sitting, plugin: Path, memory: int, progress: Progress) -> F
     is a failure of the round that ran; those after it have another guest.
     EnvironmentProblem if a guest does not boot.
     """
-    results: list[WorkloadResult | PartywallError] = []
+    results: list[Became] = []
     version = "unknown"
     # As in plan.measure; what goes round in circles is collected once for each round.
     gc.disable()
@@ -81,7 +87,7 @@ def _sit(
     plugin: Path,
     memory: int,
     progress: Progress,
-    results: list[WorkloadResult | PartywallError],
+    results: list[Became],
 ) -> str:
     """Boot one guest and add what becomes of its rounds; return the kernel's own version."""
     plan, rounds = wanted.plan, wanted.rounds
@@ -165,11 +171,11 @@ def _analysed(
     plan: Plan,
     each: Round,
     digest: str,
-) -> WorkloadResult | PartywallError:
+) -> Became:
     """Return what a round's recording shows, or why nothing."""
     try:
         check_windows(recorded, plan.topology)
-        return Analysis(
+        analysis = Analysis(
             recorded,
             watched,
             memory_of(),
@@ -178,6 +184,15 @@ def _analysed(
             topology=plan.topology,
             threshold=plan.threshold,
             at=plan.at,
-        ).conclude(replace(plan, workload=each.workload).confinement, digest)
+        )
+        if each.beside is not None:
+            return analysis.touches(_sides(each, each.beside, plan.topology.containers))
+        return analysis.conclude(replace(plan, workload=each.workload).confinement, digest)
     except PartywallError as error:
         return error
+
+
+def _sides(each: Round, other: Workload, containers: int) -> tuple[Side, Side]:
+    """Return who does what in a round of two workloads."""
+    mine = Side(each.workload.title, range(each.first), each.workload.window)
+    return mine, Side(other.title, range(each.first, containers), other.window)

@@ -20,6 +20,7 @@ from pydantic_core import to_json
 from partywall.core.topology import Layers, Scope, Topology
 from partywall.results import sites, upgrade
 from partywall.results.document import Document, Model, described
+from partywall.results.failures import Failure
 from partywall.results.fields import FieldUse, Visits
 from partywall.results.pairs import PairsOfLines
 
@@ -414,6 +415,9 @@ class Result(Document):
     kernel: KernelId
     environment: Environment
     workloads: list[WorkloadResult]
+    failed: list[Failure] = Field(
+        default_factory=list, description="What was asked for and could not be measured."
+    )
 
     @property
     def worst(self) -> float:

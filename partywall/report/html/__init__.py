@@ -11,9 +11,8 @@ import base64
 import json
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from jinja2 import Environment
 from markupsafe import Markup
 
 from partywall import __version__
@@ -25,24 +24,12 @@ from partywall.model.predict import Outlook, outlook
 from partywall.model.profiles import Profile
 from partywall.model.queues import Prediction
 from partywall.report import costs, locks
-from partywall.report.html import charts, drawing
-from partywall.report.predict import speed
+from partywall.report.html import charts, drawing, pages
 from partywall.report.walls import Wall, alike, fold, numbered
-from partywall.report.words import (
-    busiest,
-    count,
-    known,
-    percent,
-    plain,
-    rate,
-    sharers,
-    signed_hex,
-    topology,
-)
+from partywall.report.words import busiest, known, sharers
 from partywall.results.compare import Key, keyed
 from partywall.results.result import Result, WorkloadResult
 
-_HERE = Path(__file__).resolve().parent
 ROWS = 14
 """Walls in the heat map; the others are added up in a last row."""
 
@@ -248,22 +235,7 @@ def _packed(environment: Environment, sections: list[Section]) -> str:
 def render(before: Result, after: Result | None, profile: Profile) -> str:
     """The page. Equal results give equal pages."""
     told = outlook(before, after, profile)
-    environment = Environment(
-        loader=FileSystemLoader(_HERE),
-        autoescape=select_autoescape(default=True, default_for_string=True),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "rate": rate,
-        "speed": speed,
-        "percent": percent,
-        "shape": topology,
-        "plain": plain,
-        "count": count,
-        "hex": signed_hex,
-    }
+    environment = pages.environment()
     sections = _sections(told, before, after)
     return environment.get_template("page.html.j2").render(
         before=before,
@@ -275,6 +247,6 @@ def render(before: Result, after: Result | None, profile: Profile) -> str:
         visible=VISIBLE,
         version=__version__,
         packed=_packed(environment, sections),
-        script=Markup((_HERE / "page.js").read_text()),  # noqa: S704
-        style=Markup((_HERE / "page.css").read_text()),  # noqa: S704
+        script=pages.asset("page.js"),
+        style=pages.asset("page.css"),
     )

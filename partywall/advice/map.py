@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The map: what containers share, by operation and by object, on one kernel or several."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal
+
+from pydantic import Field
+
+from partywall.advice.mends import Advice
+from partywall.core.errors import UsageProblem
+from partywall.results.document import Document, Model
+from partywall.results.result import KernelId, Line, Result, WorkloadResult
+
+SCHEMA: Final = "partywall.map/1"
+
+
+class Share(Model):
+    """An object that is a wall of an operation."""
+
+    object: str
+    transfers: float = Field(description="Per operation, as the verdict has it.")
+    field: str = Field(description="That its busiest code uses; empty if not known.")
+    code: str = Field(description="Its busiest code: function, and file:line if known.")
+    caller: str = Field(description="Who called that, of a lock, list or copy; or empty.")
+    mends: list[str] = Field(description="What mends it, in words.")
+
+
+class Cell(Model):
+    """An operation on a kernel. ``failed``: why there is no figure, if there is none."""
+
+    verdict: str = Field(default="", description="walls, no wall or isolated.")
+    transfers: float = Field(default=0.0, description="Per operation, on all lines.")
+    instructions: float = Field(default=0.0, description="Of the kernel, per operation.")
+    walls: list[Share] = Field(default_factory=list, description="The worst first.")
+    failed: str | None = None
+
+
+class Operation(Model):
+    """An operation, with a cell for each kernel; null where it was not asked for."""
+
+    title: str
+    operation: str
+    cells: list[Cell | None]
+
+
+class Reach(Model):
+    """What an object costs on one kernel: over all operations that it is a wall of."""
+
+    operations: int
+    least: float = Field(description="Transfers per operation, of the one that has fewest.")
+    most: float
+    sum: float = Field(description="Of all of them, an operation of each.")
+    mix: float | None = Field(
+        default=None, description="Per operation of the mix that was stated, if one was."
+    )
+
+
+class Object(Model):
+    """An object that is a wall, with its reach on each kernel; null where it is none."""
+
+    name: str
+    reach: list[Reach | None]
+    mends: list[str]
+
+    @property
+    def rank(self) -> float:
+        """What it costs over all kernels, of the mix if one was stated."""
+        there = [one for one in self.reach if one is not None]
+        return sum(one.sum if one.mix is None else one.mix for one in there)
+
+
+class Mapped(Model):
+    """A kernel that the map has."""
+
+    kernel: KernelId
+    created: str
+    sharers: int = Field(description="Containers that figures are for.")
+
+
+class Map(Document):
+    """Operations and objects on all kernels, what costs most first among objects."""
+
+    schema_: Literal["partywall.map/1"] = Field(default=SCHEMA, alias="schema")
+    kernels: list[Mapped]
+    operations: list[Operation]
+    objects: list[Object]
+    mix: dict[str, float] = Field(description="Weight of each operation, if any were stated.")
+
+
+def draw(results: Sequence[Result], mix: Mapping[str, float] | None = None) -> Map:
+    """Return the map of results, one for each kernel.
+
+    ``mix``: how often each operation is done, by title, in any unit. UsageProblem if one
+    of these was not measured, or results can't be compared.
+    """
+    sharers = [_sharers(result) for result in results]
+    if len(set(sharers)) > 1:
+        raise UsageProblem(
+            f"these maps are for {' and '.join(map(str, sorted(set(sharers))))} containers",
+            "measure them with the same --at",
+        )
+    titles = _titles(results)
+    weights = dict(mix or {})
+    unknown = sorted(set(weights) - set(titles))
+    if unknown:
+        raise UsageProblem(
+            f"the mix has {unknown[0]}, which was not measured", "partywall workloads shows all"
+        )
+    columns = [_column(result) for result in results]
+    operations = [
+        Operation(title=title, operation=said, cells=[column.get(title) for column in columns])
+        for title, said in titles.items()
+    ]
+    return Map(
+        kernels=[
+            Mapped(kernel=result.kernel, created=result.created, sharers=number)
+            for result, number in zip(results, sharers, strict=True)
+        ],
+        operations=operations,
+        objects=_objects(operations, len(results), weights),
+        mix=weights,
+    )
+
+
+def _sharers(result: Result) -> int:
+    numbers = {one.sharers for one in result.workloads if one.scope == "between"}
+    if len(numbers) != 1:
+        raise UsageProblem(
+            f"{result.kernel.release}: a map is of containers, all as many",
+            "make it with partywall map",
+        )
+    return numbers.pop()
+
+
+def _titles(results: Iterable[Result]) -> dict[str, str]:
+    """What each operation is, by title, in the order of the results."""
+    found: dict[str, str] = {}
+    for result in results:
+        for one in _between(result):
+            found.setdefault(one.title, one.operation)
+        for failure in result.failed:
+            found.setdefault(failure.title, failure.operation)
+    return found
+
+
+def _between(result: Result) -> list[WorkloadResult]:
+    return [one for one in result.workloads if one.scope == "between"]
+
+
+def _column(result: Result) -> dict[str, Cell]:
+    advice = Advice(result)
+    cells = {one.title: Cell(failed=one.why) for one in result.failed}
+    for one in _between(result):
+        cells[one.title] = Cell(
+            verdict=one.verdict,
+            transfers=one.moved,
+            instructions=one.instructions.kernel,
+            walls=_shares(one, advice),
+        )
+    return cells
+
+
+def _shares(workload: WorkloadResult, advice: Advice) -> list[Share]:
+    lines: dict[str, list[Line]] = defaultdict(list)
+    for line in workload.walls:
+        lines[line.object.name].append(line)
+    total: dict[str, float] = defaultdict(float)
+    for wall in workload.found:
+        total[wall.name] += wall.judged
+    found = []
+    for name, transfers in total.items():
+        sites = [site for line in lines[name][:1] for site in line.code]
+        site = max(sites, key=lambda s: (s.reads + s.writes + s.atomics, s.function), default=None)
+        code = site.inlined[0] if site and site.inlined else site.function if site else ""
+        where = f" {site.source}" if site and site.source else ""
+        found.append(
+            Share(
+                object=name,
+                transfers=transfers,
+                field=site.field if site else "",
+                code=f"{code}{where}",
+                caller=(site.caller or "").partition("+")[0] if site else "",
+                mends=[mend.words for mend in advice.on(lines[name], workload)],
+            )
+        )
+    return sorted(found, key=lambda share: (-share.transfers, share.object))
+
+
+def _objects(operations: list[Operation], kernels: int, weights: dict[str, float]) -> list[Object]:
+    """All objects, what costs most first."""
+    uses: dict[str, list[dict[str, float]]] = {}
+    mends: dict[str, dict[str, None]] = defaultdict(dict)
+    for operation in operations:
+        for number, cell in enumerate(operation.cells):
+            for share in cell.walls if cell else ():
+                there = uses.setdefault(share.object, [{} for _ in range(kernels)])
+                there[number][operation.title] = share.transfers
+                mends[share.object] |= dict.fromkeys(share.mends)
+    found = [
+        Object(
+            name=name,
+            reach=[_reach(there, weights) for there in columns],
+            mends=list(mends[name]),
+        )
+        for name, columns in uses.items()
+    ]
+    return sorted(found, key=lambda one: (-one.rank, one.name))
+
+
+def _reach(there: dict[str, float], weights: dict[str, float]) -> Reach | None:
+    if not there:
+        return None
+    every = sum(weights.values())
+    return Reach(
+        operations=len(there),
+        least=min(there.values()),
+        most=max(there.values()),
+        sum=sum(there.values()),
+        mix=sum(weights.get(title, 0.0) * moved for title, moved in there.items()) / every
+        if every
+        else None,
+    )

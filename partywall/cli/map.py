@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command that maps what containers share, over all operations of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from partywall import workloads
+from partywall.advice import map as maps
+from partywall.advice.map import Map
+from partywall.analyse.verdict import AT, THRESHOLD
+from partywall.cli.options import (
+    FILE,
+    RATE,
+    commands,
+    jobs_option,
+    paged,
+    progress_on_terminal,
+    results_option,
+    say,
+    shape_of,
+    timeout_option,
+)
+from partywall.core import cache
+from partywall.core.errors import PartywallError, UsageProblem
+from partywall.core.progress import Progress
+from partywall.kernels import Request, resolve
+from partywall.measure import beside, run, sweep
+from partywall.report import beside as pairs
+from partywall.report import map as view
+from partywall.results import document, store
+from partywall.results.result import Result
+from partywall.results.touches import Beside
+from partywall.workloads import Workload
+
+
+@commands.command("map")
+@click.argument("files", metavar="[FILE]...", type=FILE, nargs=-1)
+@click.option(
+    "--kernel",
+    "kernels",
+    multiple=True,
+    metavar="KERNEL",
+    help="As check takes it; may be given again.  [default: debian]",
+)
+@click.option(
+    "--workload",
+    "-w",
+    "names",
+    multiple=True,
+    metavar="NAME[/VARIANT]",
+    help="Operations, may be given again; all, in one place each, if not given.",
+)
+@click.option("--containers", "-n", type=int, help="Containers.  [default: 8]")
+@click.option(
+    "--at",
+    "sharers",
+    type=click.IntRange(2, 100_000),
+    default=AT,
+    show_default=True,
+    metavar="N",
+    help="Containers that figures are for, however many run.",
+)
+@click.option(
+    "--threshold",
+    type=RATE,
+    default=THRESHOLD,
+    show_default=True,
+    help="Transfers per operation above which an object is a wall.",
+)
+@click.option(
+    "--mix",
+    "mix",
+    multiple=True,
+    metavar="OPERATION=WEIGHT",
+    help="How often an operation is done; objects are ranked by what the mix pays.",
+)
+@click.option(
+    "--beside",
+    "neighbours",
+    multiple=True,
+    metavar="NAME[/VARIANT]",
+    help="What half of the containers do, beside each operation of -w in the other half.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the map as JSON.")
+@click.option("--all", "everything", is_flag=True, help="Show every object and operation.")
+@click.option("--html", "html_file", type=FILE, metavar="FILE", help="Write a page of it.")
+@results_option
+@timeout_option
+@jobs_option
+def map_command(
+    files: tuple[Path, ...],
+    kernels: tuple[str, ...],
+    names: tuple[str, ...],
+    containers: int | None,
+    sharers: int,
+    threshold: float,
+    mix: tuple[str, ...],
+    neighbours: tuple[str, ...],
+    as_json: bool,
+    everything: bool,
+    html_file: Path | None,
+    folder: Path,
+    timeout: float,
+    jobs: int | None,
+) -> int:
+    """Map what containers share: all operations, on one kernel or several.
+
+    Boots few guests and does one operation after the other in each. With FILE, saved
+    results of partywall map, it shows these and measures nothing.
+    """
+    weights = _weights(mix)
+    asked = _Asked(containers, threshold, sharers, timeout, jobs)
+    if neighbours:
+        if files or mix or not names or len(kernels) > 1:
+            raise UsageProblem(
+                "--beside takes one kernel and -w, and neither files nor --mix",
+                "such as partywall map -w signal -w fork --beside descriptor/eventfd",
+            )
+        found = _beside(asked, (*kernels, "debian")[0], names, neighbours)
+        if as_json:
+            click.echo(document.dump(found), nl=False)
+        else:
+            paged(lambda out: pairs.render(found, out, everything=everything))
+        if html_file is not None:
+            _write(html_file, found)
+        return 0
+    status = 0
+    if files:
+        if kernels or names:
+            raise UsageProblem(
+                "saved results have their kernels and operations",
+                "leave out --kernel and -w, or the files",
+            )
+        results = [store.load(file) for file in files]
+    else:
+        chosen = workloads.select(names) if names else sweep.usual(_every())
+        results = []
+        with progress_on_terminal() as progress:
+            for name in kernels or ("debian",):
+                wanted = asked.of(name, chosen, progress)
+                result, failed = _measured(wanted, folder, progress)
+                status = status or failed
+                results += [result] if result else []
+        if not results:
+            return status
+    drawn = maps.draw(results, weights)
+    if as_json:
+        click.echo(document.dump(drawn), nl=False)
+    else:
+        paged(lambda out: view.render(drawn, out, everything=everything))
+    if html_file is not None:
+        _write(html_file, drawn)
+    return status
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """How to measure, whichever kernel and operations."""
+
+    containers: int | None
+    threshold: float
+    at: int
+    timeout: float
+    jobs: int | None
+
+    def of(self, kernel: str, chosen: list[Workload], progress: Progress) -> run.Wanted:
+        """What is wanted of a kernel."""
+        shape = shape_of(self.containers, None)
+        return run.Wanted(
+            kernel=resolve(Request(kernel, None, None, None), progress),
+            workloads=chosen,
+            topology=shape,
+            threshold=self.threshold,
+            at=self.at,
+            timeout=self.timeout,
+            jobs=run.default_jobs() if self.jobs is None else self.jobs,
+        )
+
+
+def _beside(
+    asked: _Asked, kernel: str, names: tuple[str, ...], neighbours: tuple[str, ...]
+) -> Beside:
+    """Measure pairs of operations on a kernel."""
+    victims, others = workloads.select(names), workloads.select(neighbours)
+    with progress_on_terminal() as progress:
+        return beside.beside(asked.of(kernel, victims, progress), others, progress)
+
+
+def _write(path: Path, found: Map | Beside) -> None:
+    """Write a page, whole or not at all."""
+    # Templates take a while to load, and few commands have a page.
+    from partywall.report.html import beside as matrix  # noqa: PLC0415
+    from partywall.report.html import map as page  # noqa: PLC0415
+
+    text = page.render(found) if isinstance(found, Map) else matrix.render(found)
+    cache.write_whole(path, text)
+
+
+def _every() -> Iterable[Workload]:
+    return (workload for workload, _ in workloads.load())
+
+
+def _measured(wanted: run.Wanted, folder: Path, progress: Progress) -> tuple[Result | None, int]:
+    """Measure one kernel and keep the result; exit status if nothing could be measured.
+
+    Operations that could not be are rows that say so, and no failure of the map.
+    """
+    outcome = sweep.sweep(wanted, progress)
+    if outcome.result is None:
+        title, error = next(iter(outcome.failures.items()))
+        say(type(error)(f"{title}: {error.message}", error.hint))
+        return None, error.exit_code
+    try:
+        path = store.save(outcome.result, folder)
+    except PartywallError as failure:
+        say(failure)
+        return outcome.result, failure.exit_code
+    progress.note(f"saved as {path}")
+    return outcome.result, 0
+
+
+def _weights(mix: Iterable[str]) -> dict[str, float]:
+    """Return weights by title; UsageProblem if one is none."""
+    found = {}
+    for one in mix:
+        title, _, weight = one.rpartition("=")
+        try:
+            found[title] = float(weight)
+        except ValueError:
+            title = ""
+        if not title or not 0 < found[title] < float("inf"):
+            raise UsageProblem(
+                f"--mix {one}: it has to be OPERATION=WEIGHT, the weight above 0",
+                "such as --mix signal=10 --mix descriptor/pipe=2",
+            )
+    return found

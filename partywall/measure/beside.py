@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Pairs of operations on one kernel: half of the containers do one, half the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from partywall.core.errors import PartywallError
+from partywall.core.progress import Progress
+from partywall.guest.sitting import Round
+from partywall.measure import run, sweep
+from partywall.measure.run import Wanted
+from partywall.results.touches import Beside
+from partywall.workloads import Workload
+
+
+def beside(wanted: Wanted, neighbours: Sequence[Workload], progress: Progress) -> Beside:
+    """Measure each of ``wanted.workloads`` beside each of the neighbours.
+
+    One run of a pair says what each does to the other. Raise what the first pair failed
+    of if all did.
+    """
+    plan = sweep.plan_of(wanted)
+    half = plan.topology.containers // 2
+    pairs: dict[frozenset[str], Round] = {}
+    for victim in wanted.workloads:
+        for neighbour in neighbours:
+            key = frozenset((victim.title, neighbour.title))
+            pairs.setdefault(key, Round(victim, neighbour, half))
+    rounds = list(pairs.values())
+    became, versions = sweep.in_guests(plan, rounds, wanted.jobs, progress)
+    found = [one for one in became if isinstance(one, tuple)]
+    if not found:
+        raise next(one for one in became if isinstance(one, PartywallError))
+    # Of a kernel and what it was measured with, as any result says it.
+    said = run.whole(wanted, plan, versions, [])
+    victims = [one.title for one in wanted.workloads]
+    others = [one.title for one in neighbours]
+    touches = {
+        (one.victim, one.neighbour): one
+        for both in found
+        for one in both
+        if one.victim in victims and one.neighbour in others
+    }
+    every = {one.title: one.operation for one in (*wanted.workloads, *neighbours)}
+    return Beside(
+        created=said.created,
+        kernel=said.kernel,
+        environment=said.environment,
+        at=wanted.at,
+        threshold=wanted.threshold,
+        operations=every,
+        victims=victims,
+        neighbours=others,
+        touches=[touches[key] for key in sorted(touches)],
+        failed=sweep.failures(rounds, became),
+    )

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Many workloads on one kernel, in few guests, to one `Result`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from partywall import guest
+from partywall.core.errors import PartywallError, UsageProblem
+from partywall.core.progress import Progress
+from partywall.core.topology import Topology
+from partywall.guest import qemu
+from partywall.guest.sitting import Round
+from partywall.measure import run, sitting
+from partywall.measure.plan import Plan
+from partywall.measure.run import Call, Outcome, Wanted
+from partywall.measure.sitting import Became, Found, Sitting
+from partywall.record import hooks
+from partywall.record.plugin import recorder
+from partywall.results.failures import Failure
+from partywall.results.result import WorkloadResult
+from partywall.workloads import Workload
+
+LONGEST = 32
+"""Rounds of a sitting. What a guest ages by is bounded, and what is lost if it dies.
+A number of its own, so that results do not depend on how many guests run side by side."""
+
+_OTHER_PLACES = ("-volume", "-tmpfs")
+
+
+def usual(workloads: Iterable[Workload]) -> list[Workload]:
+    """Return those that a map has unless told otherwise: one place of those with several."""
+    return [one for one in workloads if not one.variant.endswith(_OTHER_PLACES)]
+
+
+def sittings(plan: Plan, rounds: Sequence[Round]) -> list[Sitting]:
+    """Return rounds in guests: those that are confined alike, in their order."""
+    groups: dict[tuple[object, ...], list[Round]] = defaultdict(list)
+    for one in rounds:
+        groups[sitting.alike(one.workload)].append(one)
+    return [
+        Sitting(replace(plan, workload=part[0].workload), tuple(part))
+        for group in groups.values()
+        for part in _parts(group)
+    ]
+
+
+def _parts(group: list[Round]) -> Iterator[list[Round]]:
+    """Parts as long as each other, and no longer than may be."""
+    count = -(-len(group) // LONGEST)
+    for number in range(count):
+        yield group[number * len(group) // count : (number + 1) * len(group) // count]
+
+
+def sweep(wanted: Wanted, progress: Progress) -> Outcome:
+    """Measure all workloads that are wanted, each between containers.
+
+    ``wanted.topology`` None: 8 containers of one CPU; ``wanted.layers`` is not looked at.
+    """
+    plan = plan_of(wanted)
+    rounds = [Round(workload) for workload in wanted.workloads]
+    became, versions = in_guests(plan, rounds, wanted.jobs, progress)
+    results = [one for one in became if isinstance(one, WorkloadResult)]
+    errors = {
+        each.title: one
+        for each, one in zip(rounds, became, strict=True)
+        if isinstance(one, PartywallError)
+    }
+    if not results:
+        return Outcome(None, errors)
+    failed = failures(rounds, became)
+    return Outcome(run.whole(wanted, plan, versions, results, failed), errors)
+
+
+def plan_of(wanted: Wanted) -> Plan:
+    """Return how to measure what is wanted, with its first workload."""
+    guest.clean_up()
+    hooks.require(wanted.kernel.vmlinux)
+    return Plan(
+        kernel=wanted.kernel,
+        qemu=qemu.find(),
+        workload=wanted.workloads[0],
+        topology=wanted.topology or Topology(run.DEFAULT_CONTAINERS, 1),
+        confined=wanted.confined,
+        threshold=wanted.threshold,
+        at=wanted.at,
+        timeout=wanted.timeout,
+        parameters=wanted.parameters,
+    )
+
+
+def in_guests(
+    plan: Plan, rounds: Sequence[Round], jobs: int, progress: Progress
+) -> tuple[list[Became], set[str]]:
+    """Return what became of each round, and what guests said of their kernel."""
+    became: dict[str, Became] = {}
+    possible = []
+    for each in rounds:
+        try:
+            for workload in each.workloads:
+                replace(plan, workload=workload).check()
+            if len({sitting.alike(workload) for workload in each.workloads}) > 1:
+                raise UsageProblem("the two are confined differently")
+            possible.append(each)
+        except PartywallError as error:
+            became[each.title] = error
+    plugin = recorder(plan.qemu, progress)
+    todo = sittings(plan, possible)
+    calls = [
+        Call(f"guest {number} of {len(todo)}", plan.topology, sitting.measure, (one, plugin))
+        for number, one in enumerate(todo, 1)
+    ]
+    versions = set()
+    guests = run.side_by_side(calls, jobs, progress)
+    for one, found in zip(todo, guests, strict=True):
+        titles = [each.title for each in one.rounds]
+        if isinstance(found, Found):
+            became |= dict(zip(titles, found.results, strict=True))
+            versions.add(found.version)
+        else:
+            became |= dict.fromkeys(titles, found)
+    return [became[each.title] for each in rounds], versions
+
+
+def failures(rounds: Sequence[Round], became: Sequence[Became]) -> list[Failure]:
+    """Return the rounds that could not be measured, and why."""
+    return [
+        Failure(title=each.title, operation=each.workload.operation, why=one.message)
+        for each, one in zip(rounds, became, strict=True)
+        if isinstance(one, PartywallError)
+    ]

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Pairs of operations as a page that stands alone: a matrix, and what only pairs show."""
+
+from __future__ import annotations
+
+import math
+
+from partywall import __version__
+from partywall.report.html import pages
+from partywall.results.touches import Beside, Touch
+
+LISTED = 60
+"""Pairs in the table of what no operation shows by itself."""
+
+_HOT = 30.0
+"""Transfers per operation of the hottest colour."""
+
+
+def heat(touch: Touch) -> str:
+    """Return how hot a cell is, from 0 to 1: by the logarithm of its transfers."""
+    return f"{min(1.0, math.log1p(touch.transfers) / math.log1p(_HOT)):.3f}"
+
+
+def told(touch: Touch) -> str:
+    """Return where the two meet, in one line."""
+    where = ", ".join(f"{one.object} {one.transfers:.3g}" for one in touch.objects[:4])
+    return f"{touch.victim} beside {touch.neighbour}: {where or 'nothing'}"
+
+
+def render(found: Beside) -> str:
+    """Return the page. Equal results give equal pages."""
+    rows = [(one, [found.of(one, other) for other in found.neighbours]) for one in found.victims]
+    return (
+        pages.environment()
+        .get_template("beside.html.j2")
+        .render(
+            found=found,
+            rows=rows,
+            new=found.new[:LISTED],
+            heat=heat,
+            told=told,
+            version=__version__,
+            style=pages.asset("page.css") + pages.asset("map.css"),
+        )
+    )

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The map as a page that stands alone: what differs, objects, and operations x kernels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+from partywall import __version__
+from partywall.advice.map import Cell, Map, Operation
+from partywall.report.html import pages
+
+OBJECTS, CHANGES = 40, 40
+"""Objects, and operations that differ between kernels, before what opens."""
+
+_HOT = 100.0
+"""Transfers per operation of the hottest colour."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """An operation that costs something else on one kernel than on the one before it."""
+
+    title: str
+    before: str
+    after: str
+    was: float
+    now: float
+
+    @property
+    def size(self) -> float:
+        """By how much, as orders of magnitude above one transfer."""
+        return abs(math.log1p(self.now) - math.log1p(self.was))
+
+
+def changes(found: Map) -> list[Change]:
+    """Return what differs from kernel to kernel, the largest differences first.
+
+    A tenth, and half a transfer, is what who meets whom makes of one.
+    """
+    names = [one.kernel.release for one in found.kernels]
+    every = [
+        Change(one.title, names[number], names[number + 1], a.transfers, b.transfers)
+        for one in found.operations
+        for number, (a, b) in enumerate(pairwise(one.cells))
+        if a is not None and b is not None and a.failed is None and b.failed is None
+    ]
+    told = [one for one in every if abs(one.now - one.was) > max(0.5, 0.1 * one.was)]
+    return sorted(told, key=lambda one: (-one.size, one.title, one.before))
+
+
+def heat(cell: Cell) -> str:
+    """Return how hot a cell is, from 0 to 1: by the logarithm of its transfers."""
+    return f"{min(1.0, math.log1p(cell.transfers) / math.log1p(_HOT)):.3f}"
+
+
+def families(found: Map) -> dict[str, list[Operation]]:
+    """Return operations by the part of their titles before the slash."""
+    grouped: dict[str, list[Operation]] = {}
+    for one in found.operations:
+        grouped.setdefault(one.title.partition("/")[0], []).append(one)
+    return grouped
+
+
+def render(found: Map) -> str:
+    """Return the page. Equal maps give equal pages."""
+    return (
+        pages.environment()
+        .get_template("map.html.j2")
+        .render(
+            map=found,
+            objects=found.objects[:OBJECTS],
+            others=found.objects[OBJECTS:],
+            changes=changes(found),
+            shown=CHANGES,
+            families=families(found),
+            heat=heat,
+            sharers=found.kernels[0].sharers,
+            version=__version__,
+            script=pages.asset("map.js"),
+            style=pages.asset("page.css") + pages.asset("map.css"),
+        )
+    )

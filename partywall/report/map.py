@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The map for people at a terminal: what costs most over all operations, then each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console, RenderableType
+
+from partywall.advice.map import Cell, Map, Reach
+from partywall.report.blocks import columns, indent, more, print_blocks, text
+from partywall.report.words import count, rate
+
+OBJECTS, OPERATIONS = 20, 30
+"""Objects and operations that are shown unless all are asked for."""
+
+
+def render(found: Map, console: Console, *, everything: bool) -> None:
+    """Print a map, made for 80 columns or more."""
+    print_blocks(_blocks(found, everything), console)
+
+
+def _blocks(found: Map, everything: bool) -> Iterator[RenderableType]:
+    sharers = found.kernels[0].sharers
+    for number, one in enumerate(found.kernels):
+        cells = [operation.cells[number] for operation in found.operations]
+        yield text(f"Linux {one.kernel.release} ({one.kernel.source})", "bold")
+        yield indent(text(_summary(cells)), 2)
+    yield text(f"Figures are transfers per operation, for {count(sharers, 'container')}.", "dim")
+    yield ""
+    yield from _objects(found, everything)
+    yield ""
+    yield from _operations(found, everything)
+    yield from _failures(found)
+
+
+def _summary(cells: list[Cell | None]) -> str:
+    there = [cell for cell in cells if cell is not None and cell.failed is None]
+    walls = sum(cell.verdict == "walls" for cell in there)
+    isolated = sum(cell.verdict == "isolated" for cell in there)
+    failed = sum(cell is not None and cell.failed is not None for cell in cells)
+    said = f"{count(len(there), 'operation')}: {walls} with walls, {isolated} isolated"
+    return f"{said}, {failed} could not be measured" if failed else said
+
+
+def _objects(found: Map, everything: bool) -> Iterator[RenderableType]:
+    shown = found.objects if everything else found.objects[:OBJECTS]
+    head = "What costs most over all operations"
+    yield text(f"{head}, of the mix that you stated" if found.mix else head, "bold")
+    several = len(found.kernels) > 1
+    names = [one.kernel.release.partition("-")[0] for one in found.kernels]
+    headings = [
+        f"{name} {what}".strip()
+        for name in (names if several else [""])
+        for what in (("mix",) if found.mix else ("ops", "each"))
+    ]
+    table = columns(headings, "object, and what mends it")
+    for one in shown:
+        cells = [word for reach in one.reach for word in _reach(reach, mix=bool(found.mix))]
+        name = text(one.name, "magenta")
+        for mend in one.mends[:2]:
+            name.append("\n  ").append_text(text(mend, "green"))
+        table.add_row(*cells, name)
+    yield table
+    left = found.objects[len(shown) :]
+    if left:
+        yield more(len(left), "object")
+
+
+def _reach(reach: Reach | None, *, mix: bool) -> tuple[str, ...]:
+    if reach is None:
+        return ("-",) if mix else ("-", "-")
+    if mix:
+        return (rate(reach.mix or 0.0),)
+    least, most = rate(reach.least), rate(reach.most)
+    return str(reach.operations), least if least == most else f"{least} to {most}"
+
+
+def _operations(found: Map, everything: bool) -> Iterator[RenderableType]:
+    ranked = sorted(found.operations, key=lambda one: (-_worst(one.cells), one.title))
+    measured = [one for one in ranked if any(c and c.failed is None for c in one.cells)]
+    shown = measured if everything else measured[:OPERATIONS]
+    yield text("Operations, those that move most first", "bold")
+    names = [one.kernel.release.partition("-")[0] for one in found.kernels]
+    table = columns(names if len(names) > 1 else ["transfers"], "operation, and its worst objects")
+    for one in shown:
+        name = text(one.title)
+        walls = next((cell.walls for cell in one.cells if cell and cell.walls), [])
+        told = ", ".join(f"{share.object} {rate(share.transfers)}" for share in walls[:3])
+        if told:
+            name.append("\n  ").append_text(text(told, "dim"))
+        table.add_row(*(_cell(cell) for cell in one.cells), name)
+    yield table
+    left = measured[len(shown) :]
+    if left:
+        yield more(len(left), "operation")
+
+
+def _worst(cells: list[Cell | None]) -> float:
+    return max((cell.transfers for cell in cells if cell), default=0.0)
+
+
+def _cell(cell: Cell | None) -> str:
+    if cell is None:
+        return "-"
+    return "failed" if cell.failed is not None else rate(cell.transfers)
+
+
+def _failures(found: Map) -> Iterator[RenderableType]:
+    failed = [
+        (operation.title, one.kernel.release, cell.failed)
+        for operation in found.operations
+        for one, cell in zip(found.kernels, operation.cells, strict=True)
+        if cell is not None and cell.failed is not None
+    ]
+    if not failed:
+        return
+    yield ""
+    yield text(f"Not measured: {len(failed)}", "bold")
+    for title, release, why in failed:
+        where = f" on {release}" if len(found.kernels) > 1 else ""
+        yield indent(text(f"{title}{where}: {why}"), 2)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What neighbours who do one operation do to containers that do another."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from pydantic import Field
+
+from partywall.results.document import Document, Model
+from partywall.results.failures import Failure
+from partywall.results.result import Environment, KernelId
+
+SCHEMA: Final = "partywall.beside/1"
+
+
+class Touched(Model):
+    """An object that both use."""
+
+    object: str
+    transfers: float = Field(description="Per operation of the victim.")
+
+
+class Touch(Model):
+    """One operation beside another: what the neighbours cause of the victim's transfers.
+
+    For each operation of the victim, each of the neighbours does one of its own.
+    """
+
+    victim: str
+    neighbour: str
+    transfers: float = Field(description="Per operation of the victim, on what is shared.")
+    objects: list[Touched] = Field(description="The worst first.")
+
+
+class Beside(Document):
+    """All pairs of operations that were run beside each other on one kernel."""
+
+    schema_: Literal["partywall.beside/1"] = Field(default=SCHEMA, alias="schema")
+    created: str = Field(description="UTC, ISO 8601.")
+    kernel: KernelId
+    environment: Environment
+    at: int = Field(description="Containers: one victim, and neighbours who do the other.")
+    threshold: float
+    operations: dict[str, str] = Field(description="What each operation is, by title.")
+    victims: list[str]
+    neighbours: list[str]
+    touches: list[Touch]
+    failed: list[Failure]
+
+    def of(self, victim: str, neighbour: str) -> Touch | None:
+        """Return what was found of a pair; None if it could not be measured."""
+        found = (t for t in self.touches if (t.victim, t.neighbour) == (victim, neighbour))
+        return next(found, None)
+
+    def alone(self, victim: str) -> float | None:
+        """Return what neighbours do to it who do the same; None if that is not known."""
+        touch = self.of(victim, victim)
+        return None if touch is None else touch.transfers
+
+    @property
+    def new(self) -> list[Touch]:
+        """What no operation shows by itself, the worst first.
+
+        The victim meets others there at an object that it does not meet its like at.
+        """
+        own = {t.victim: {o.object for o in t.objects} for t in self.touches if _same(t)}
+        found = [
+            t.model_copy(update={"objects": fresh, "transfers": sum(o.transfers for o in fresh)})
+            for t in self.touches
+            if not _same(t) and t.victim in own
+            if (fresh := [o for o in t.objects if o.object not in own[t.victim]])
+        ]
+        return sorted(found, key=lambda t: (-t.transfers, t.victim, t.neighbour))
+
+
+def _same(touch: Touch) -> bool:
+    return touch.victim == touch.neighbour
