@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Workloads that take turns in one guest: each by itself, whatever became of the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from partywall import workloads
+from partywall.core.errors import EnvironmentProblem
+from partywall.core.progress import Quiet
+from partywall.core.topology import Topology
+from partywall.guest import qemu
+from partywall.guest.sitting import Round
+from partywall.kernels import Kernel
+from partywall.measure import sitting
+from partywall.measure.plan import Plan, measure
+from partywall.measure.sitting import Became, Sitting
+from partywall.record.plugin import recorder
+from partywall.results.result import WorkloadResult
+from partywall.workloads import Workload
+
+ROOM = 1024
+
+WRONG = r"""
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+#include "harness.h"
+
+static void operation(const struct run *run, unsigned long n)
+{
+	if (run->index != 1 || n != 7)
+		getppid();
+	else if (!strcmp(run->variant, "fails"))
+		fail("the seventh");
+	else if (!strcmp(run->variant, "dies"))
+		raise(SIGSEGV);
+	else
+		for (;;)
+			pause();
+}
+
+const struct workload workload = { .operation = operation };
+"""
+
+
+@pytest.fixture(scope="module")
+def became(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Became]:
+    """What became of rounds of which every second one can't end well, and one beside another."""
+    folder = tmp_path_factory.mktemp("library") / "wrong"
+    folder.mkdir()
+    (folder / "wrong.c").write_text(WRONG)
+    facts = {"summary": "wrong", "operation": "none", "warmup": 5, "window": 10}
+    wrong = {
+        variant: Round(Workload(name="wrong", variant=variant, source=folder, **facts))
+        for variant in ("fails", "dies", "waits")
+    }
+    pipe, signal = workloads.select(["descriptor/pipe", "signal"])
+    order = {
+        "before": Round(signal),
+        "fails": wrong["fails"],
+        "pipe": Round(pipe),
+        "dies": wrong["dies"],
+        "after": Round(signal),
+        "waits": wrong["waits"],
+        "beside": Round(pipe, signal, 2),
+        "last": Round(signal),
+    }
+    found = sitting.measure(
+        Sitting(plan(kernel, signal), tuple(order.values())), recorded_by(), ROOM, Quiet()
+    )
+    return dict(zip(order, found.results, strict=True))
+
+
+def plan(kernel: Kernel, workload: Workload) -> Plan:
+    """How: in four containers."""
+    return Plan(kernel=kernel, qemu=qemu.find(), workload=workload, topology=Topology(4, 1))
+
+
+def recorded_by() -> Path:
+    """The recorder."""
+    return recorder(qemu.find(), Quiet())
+
+
+def result(became: Became) -> WorkloadResult:
+    """What was found, which has to be something."""
+    assert isinstance(became, WorkloadResult), became
+    return became
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("fails", "the seventh: "),
+        ("dies", "killed by signal 11"),
+        ("waits", "not over in 20 s of the guest's time"),
+    ],
+)
+def test_what_goes_wrong_is_said_and_the_rest_goes_on(
+    became: dict[str, Became], name: str, why: str
+) -> None:
+    error = became[name]
+    assert isinstance(error, EnvironmentProblem)
+    assert f"the workload failed: {why}" in error.message
+
+
+def test_a_round_finds_what_a_guest_of_its_own_finds(
+    became: dict[str, Became], kernel: Kernel
+) -> None:
+    (pipe,) = workloads.select(["descriptor/pipe"])
+    alone = measure(plan(kernel, pipe), recorded_by(), ROOM, Quiet()).result
+    there = result(became["pipe"])
+    profile = "kmalloc-512: struct aa_profile"
+    by_name = [{one.name: one.transfers for one in found.objects} for found in (alone, there)]
+    assert by_name[0][profile] == pytest.approx(4.0, rel=0.02)
+    assert by_name[1][profile] == pytest.approx(by_name[0][profile], rel=0.02)
+    assert there.instructions.kernel == pytest.approx(alone.instructions.kernel, rel=0.05)
+    assert there.operations == alone.operations
+
+
+def test_a_round_is_the_same_before_and_after_others(became: dict[str, Became]) -> None:
+    found = [result(became[name]) for name in ("before", "after", "last")]
+    limits = [
+        sum(one.transfers for one in each.objects if one.name == "init_ucounts") for each in found
+    ]
+    assert limits == pytest.approx([4.0] * 3, rel=0.02)
+    assert [each.workload for each in found] == ["signal"] * 3
+
+
+def test_neighbours_meet_where_both_go(became: dict[str, Became]) -> None:
+    both = became["beside"]
+    assert isinstance(both, tuple), both
+    pipe, signal = both
+    assert (pipe.victim, pipe.neighbour) == ("descriptor/pipe", "signal")
+    assert (signal.victim, signal.neighbour) == ("signal", "descriptor/pipe")
+    # A pipe takes two references of the profile and drops them, a signal looks once: each
+    # of their visits finds that the others were there. Nothing else is used by both.
+    where = [{one.object: one.transfers for one in touch.objects} for touch in both]
+    profile = "kmalloc-512: struct aa_profile"
+    assert [set(one) for one in where] == [{profile}, {profile}]
+    assert where[0][profile] == pytest.approx(4.0, rel=0.02)
+    assert where[1][profile] == pytest.approx(2.0, rel=0.02)

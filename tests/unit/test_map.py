@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The map: operations and objects over kernels, in words and as a page."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import builders
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from partywall import workloads
+from partywall.advice import map as maps
+from partywall.analyse.beside import Side, touch
+from partywall.analyse.transfers import Parties
+from partywall.cli import commands
+from partywall.core.errors import UsageProblem
+from partywall.guest.sitting import Round
+from partywall.measure import sweep
+from partywall.report import beside as pairs
+from partywall.report import map as view
+from partywall.report.html import beside as matrix
+from partywall.report.html import map as page
+from partywall.results import document
+from partywall.results.failures import Failure
+from partywall.results.result import Result
+from partywall.results.touches import Beside, Touch, Touched
+
+
+def with_walls(release: str, **operations: dict[str, float]) -> Result:
+    """A result of operations with walls of these transfers, by object."""
+    found = builders.result(
+        *(
+            builders.workload(name, [wall(*one) for one in walls.items()])
+            for name, walls in operations.items()
+        )
+    )
+    return found.model_copy(update={"kernel": found.kernel.model_copy(update={"release": release})})
+
+
+def wall(name: str, transfers: float) -> builders.Line:
+    """A line of an object that so many transfers move."""
+    named = builders.named_wall(name)
+    return named.model_copy(
+        update={
+            "transfers": transfers,
+            "between": transfers,
+            "object": named.object.model_copy(update={"name": name}),
+        }
+    )
+
+
+OLD = with_walls("6.1.1", dup={}, pipe={"label": 4.0, "node": 0.1}, fork={"label": 2.0})
+NEW = with_walls("7.3.0", dup={}, pipe={"label": 4.0}, fork={}).model_copy(
+    update={"failed": [Failure(title="exec", operation="one exec", why="it broke")]}
+)
+
+
+def printed(found: maps.Map, **more: bool) -> str:
+    """The report at a terminal of 80 columns."""
+    out = io.StringIO()
+    view.render(found, Console(file=out, width=80), **({"everything": False} | more))
+    return out.getvalue()
+
+
+def test_objects_are_ranked_by_all_that_they_cost() -> None:
+    drawn = maps.draw([OLD, NEW])
+    assert [one.name for one in drawn.objects] == ["label", "node"]
+    label = drawn.objects[0]
+    assert label.reach[0] is not None
+    assert (label.reach[0].operations, label.reach[0].least, label.reach[0].most) == (2, 2.0, 4.0)
+    assert label.reach[1] is not None
+    assert label.reach[1].operations == 1
+    assert drawn.objects[1].reach[1] is None
+
+
+def test_a_mix_ranks_by_what_it_pays() -> None:
+    drawn = maps.draw([OLD], {"fork": 3.0, "pipe": 1.0})
+    assert [one.reach[0].mix for one in drawn.objects if one.reach[0]] == pytest.approx(
+        [(3 * 2.0 + 4.0) / 4, 0.1 / 4]
+    )
+    with pytest.raises(UsageProblem, match="the mix has exec, which was not measured"):
+        maps.draw([OLD], {"exec": 1.0})
+
+
+def test_what_could_not_be_measured_is_a_row() -> None:
+    drawn = maps.draw([OLD, NEW])
+    (row,) = (one for one in drawn.operations if one.title == "exec")
+    assert row.cells[0] is None
+    assert row.cells[1] is not None
+    assert row.cells[1].failed == "it broke"
+    assert "exec on 7.3.0: it broke" in printed(drawn)
+
+
+def test_a_report_fits_a_terminal_and_says_what_it_left_out() -> None:
+    objects = {f"object {number:02}": 1.0 + number for number in range(30)}
+    drawn = maps.draw([with_walls("6.1.1", pipe=objects)])
+    text = printed(drawn)
+    assert "object 29" in text
+    assert "object 05" not in text
+    assert "10 more objects; --all shows them" in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert "object 05" in printed(drawn, everything=True)
+
+
+def test_maps_for_other_numbers_of_containers_are_not_put_together() -> None:
+    other = OLD.model_copy(
+        update={"workloads": [w.model_copy(update={"at": 512}) for w in OLD.workloads]}
+    )
+    with pytest.raises(UsageProblem, match="these maps are for 8 and 512 containers"):
+        maps.draw([OLD, other])
+
+
+def test_the_page_has_what_differs_first_and_loads_nothing() -> None:
+    text = page.render(maps.draw([OLD, NEW]))
+    assert text.index("What differs between kernels") < text.index("Objects that cost most")
+    assert re.search(r'<a href="#fork">fork</a>.*2\.00.*good.*0', text, re.DOTALL)
+    assert "it broke" in text
+    assert not re.findall(r'(?:src|href)="(?!#)', text)
+    assert text == page.render(maps.draw([OLD, NEW]))
+
+
+def test_names_in_a_page_are_text() -> None:
+    evil = "<script>alert(1)</script>"
+    text = page.render(maps.draw([with_walls("6.1.1", pipe={evil: 1.0})]))
+    assert evil not in text
+    assert "&lt;script&gt;alert(1)" in text
+
+
+def test_the_usual_operations_are_in_one_place_each() -> None:
+    every = [workload for workload, _ in workloads.load()]
+    usual = sweep.usual(every)
+    assert len(usual) >= 150
+    places = ("overlay", "volume", "tmpfs")
+    stems = [one.title.rsplit("-", 1)[0] for one in usual if one.title.endswith(places)]
+    assert len(stems) == len(set(stems))
+
+
+def test_guests_hold_what_is_confined_alike_and_not_too_much() -> None:
+    chosen = workloads.select(["descriptor/*", "ipc/*", "netns", "mount/*", "signal"])
+    groups: dict[object, list[str]] = {}
+    for one in chosen:
+        groups.setdefault(sweep.sitting.alike(one), []).append(one.title)
+    parts = list(sweep._parts([Round(one) for one in chosen]))
+    assert all(len(part) <= sweep.LONGEST for part in parts)
+    assert sum(map(len, parts)) == len(chosen)
+    assert len(groups) == 3
+
+
+# Pairs
+
+
+def two_sides() -> tuple[Side, Side]:
+    """Two containers that do one thing, two that do another half as often."""
+    return Side("one", range(2), 100), Side("other", range(2, 4), 50)
+
+
+def beside(*touches: Touch) -> Beside:
+    """Pairs of one kernel."""
+    base = builders.result(builders.isolated())
+    titles = sorted({touch.victim for touch in touches})
+    return Beside(
+        created=base.created,
+        kernel=base.kernel,
+        environment=base.environment,
+        at=64,
+        threshold=0.01,
+        operations=dict.fromkeys(titles, "one operation"),
+        victims=titles,
+        neighbours=titles,
+        touches=list(touches),
+        failed=[],
+    )
+
+
+def met(victim: str, neighbour: str, **objects: float) -> Touch:
+    """A touch at these objects."""
+    told = [Touched(object=name, transfers=rate) for name, rate in objects.items()]
+    moved = sum(objects.values())
+    return Touch(victim=victim, neighbour=neighbour, transfers=moved, objects=told)
+
+
+PAIRS = beside(
+    met("dup", "dup"),
+    met("dup", "pipe", label=1.0),
+    met("pipe", "dup", label=2.0, other=0.5),
+    met("pipe", "pipe", label=4.0),
+)
+
+
+def test_what_only_a_pair_shows_is_what_its_like_does_not() -> None:
+    assert [(one.victim, one.neighbour, one.transfers) for one in PAIRS.new] == [
+        ("dup", "pipe", 1.0),
+        ("pipe", "dup", 0.5),
+    ]
+
+
+def test_pairs_are_told_in_words_and_as_a_matrix() -> None:
+    out = io.StringIO()
+    pairs.render(PAIRS, Console(file=out, width=80), everything=False)
+    assert "dup beside pipe" in out.getvalue()
+    text = matrix.render(PAIRS)
+    assert text.count("<tr>") >= 3
+    assert "dup beside pipe: label 1" in text
+    assert document.dump(PAIRS).startswith('{\n "schema": "partywall.beside/1"')
+
+
+class FakeJudgement:
+    """All lines are walls that all containers come back to, but for the last one."""
+
+    def __init__(self, lines: int) -> None:
+        self.walls = np.ones(lines, bool)
+        self.back = np.ones((lines, 4), bool)
+        self.back[-1, 2:] = False
+
+
+def test_a_victims_transfers_are_what_neighbours_can_cause() -> None:
+    # A counter that all write, a word that the victims read and the others write, and
+    # one that only victims come back to.
+    reads = np.array([[0, 0, 0, 0], [300, 300, 0, 0], [0, 0, 0, 0]])
+    writes = np.array([[200, 200, 100, 100], [0, 0, 1, 1], [100, 100, 1, 0]])
+    lines = type("L", (), {"reads": reads, "writes": writes})()
+    parties = Parties(np.arange(4), np.zeros(4, np.uint64), np.arange(4))
+    one, other = two_sides()
+    names = ["counter", "word", "own"]
+    found = touch(one, other, lines, parties, FakeJudgement(3), at=3, name=names.__getitem__)  # type: ignore[arg-type]
+    # Two neighbours with two writes an operation each; with 0.02 each.
+    assert {each.object: each.transfers for each in found.objects} == {
+        "counter": pytest.approx(2.0),
+        "word": pytest.approx(0.04),
+    }
+
+
+# The command
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--mix", "signal"], "it has to be OPERATION=WEIGHT"),
+        (["--mix", "signal=0"], "the weight above 0"),
+        (["--beside", "signal"], "--beside takes one kernel and -w"),
+        (["-w", "no-such"], "no workload 'no-such'"),
+        (["-n", "1"], "no neighbour"),
+    ],
+)
+def test_wrong_arguments_are_said_before_anything_boots(arguments: list[str], said: str) -> None:
+    done = CliRunner().invoke(commands, ["map", *arguments], standalone_mode=False)
+    assert isinstance(done.exception, UsageProblem)
+    assert said in done.exception.message
