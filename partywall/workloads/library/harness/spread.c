@@ -100,7 +100,7 @@ int await_end(const pid_t *children, unsigned int count)
 {
 	unsigned int left = count, n;
 	char why[64];
-	int status;
+	int status = 0;
 
 	while (left) {
 		pid_t pid = wait(&status);
