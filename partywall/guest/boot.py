@@ -192,8 +192,9 @@ class Guest:
         return _text(self._second)
 
     def said(self, word: str) -> str | None:
-        """The rest of the guest's first line ``PARTYWALL word …``, if it said that."""
-        found = re.search(rf"^PARTYWALL {word}(?: (.*))?$", self.console, re.MULTILINE)
+        """The rest of the guest's first line ``PARTYWALL word …``, if it said all of that."""
+        # A line that has no end yet is still being written.
+        found = re.search(rf"^PARTYWALL {word}(?: (.*))?\n", self.console, re.MULTILINE)
         return found[1] or "" if found else None
 
     def command(self) -> list[str]:

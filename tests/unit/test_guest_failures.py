@@ -202,6 +202,14 @@ def test_what_the_guest_says_is_the_rest_of_the_line(machine: Guest) -> None:
     assert machine.said("2") is None
 
 
+def test_a_line_that_is_still_being_written_is_not_said_yet(machine: Guest) -> None:
+    console = machine.directory / "console"
+    console.write_bytes(b"PARTYWALL round 3 failed: killed")
+    assert machine.said("round 3 failed:") is None
+    console.write_bytes(b"PARTYWALL round 3 failed: killed by signal 11\r\n")
+    assert machine.said("round 3 failed:") == "killed by signal 11"
+
+
 def test_a_word_is_a_whole_word(machine: Guest) -> None:
     (machine.directory / "console").write_bytes(b"PARTYWALL readying the disk\r\n")
     assert machine.said("readying") == "the disk"
