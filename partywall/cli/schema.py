@@ -7,6 +7,7 @@ import json
 
 import click
 
+from partywall.advice.map import Map
 from partywall.analyse.layout import Layout
 from partywall.cli.options import commands
 from partywall.clock.bench import Bench
@@ -16,6 +17,7 @@ from partywall.results.compare import Comparison
 from partywall.results.diff import Difference
 from partywall.results.document import Document
 from partywall.results.result import Result
+from partywall.results.touches import Beside
 
 _DOCUMENTS: dict[str, type[Document]] = {
     "result": Result,
@@ -25,6 +27,8 @@ _DOCUMENTS: dict[str, type[Document]] = {
     "model": Trial,
     "bench": Bench,
     "layout": Layout,
+    "map": Map,
+    "beside": Beside,
 }
 
 

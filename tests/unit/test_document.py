@@ -66,7 +66,7 @@ def test_the_text_is_stable_and_ends_in_a_newline() -> None:
     assert TEXT.isascii()
     assert list(json.loads(TEXT)) == [
         *("schema", "created", "measured_with", "lacks", "kernel", "environment"),
-        *("workloads", "sites"),
+        *("workloads", "failed", "sites"),
     ]
 
 
