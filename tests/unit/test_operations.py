@@ -99,6 +99,25 @@ def test_operations_pass_and_leave_nothing_open(tmp_path: Path, index: int, name
     assert passed > len(family(name)) / 2
 
 
+def test_a_network_of_its_own_is_left_as_it_was(tmp_path: Path, index: int) -> None:
+    apart = ("unshare", "--user", "--map-root-user", "--net")
+    if subprocess.run((*apart, "true"), capture_output=True, check=False).returncode:
+        pytest.skip("no network namespace to be had")
+    program = compiled(tmp_path, "link")
+    for one, _ in load():
+        if one.name == "link":
+            done = subprocess.run(
+                (*apart, program, one.variant, str(index), str(WARMUP), str(WINDOW)),
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            # A module that this machine lacks can't be loaded from there.
+            if "Operation not supported" not in done.stderr:
+                assert (done.stdout, done.stderr) == ("0 0\n", ""), one.title
+
+
 def test_one_after_the_other_in_the_same_place(tmp_path: Path, index: int) -> None:
     # In a sitting the containers stay, and with them what an operation left.
     program = compiled(tmp_path, "file")

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -467,6 +468,43 @@ static void op_futex_requeue(unsigned long n)
 	      "FUTEX_REQUEUE");
 }
 
+static pthread_mutex_t robust;
+
+static void prepare_robust(const struct run *run)
+{
+	pthread_mutexattr_t attr;
+
+	errno = pthread_mutexattr_init(&attr);
+	check(errno, "pthread_mutexattr_init");
+	errno = pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+	check(errno, "pthread_mutexattr_setrobust");
+	errno = pthread_mutex_init(&robust, &attr);
+	check(errno, "pthread_mutex_init");
+}
+
+static void *lock_and_die(void *mutex)
+{
+	errno = pthread_mutex_lock(mutex);
+	check(errno, "pthread_mutex_lock");
+	return NULL;
+}
+
+static void op_futex_robust(unsigned long n)
+{
+	pthread_t thread;
+
+	errno = pthread_create(&thread, NULL, lock_and_die, &robust);
+	check(errno, "pthread_create");
+	errno = pthread_join(thread, NULL);
+	check(errno, "pthread_join");
+	errno = pthread_mutex_lock(&robust);
+	check(errno != EOWNERDEAD, "pthread_mutex_lock of a dead thread's");
+	errno = pthread_mutex_consistent(&robust);
+	check(errno, "pthread_mutex_consistent");
+	errno = pthread_mutex_unlock(&robust);
+	check(errno, "pthread_mutex_unlock");
+}
+
 static void op_robust_list(unsigned long n)
 {
 	static struct robust_list_head head = { .list = { &head.list } };
@@ -495,6 +533,7 @@ FAMILY({ "brk", op_brk, NULL },
        { "fault-zero", op_fault_read, prepare_anonymous },
        { "futex-pi", op_futex_pi, NULL },
        { "futex-requeue", op_futex_requeue, NULL },
+       { "futex-robust", op_futex_robust, prepare_robust },
        { "futex-timeout", op_futex_timeout, NULL },
        { "futex-timeout-shared", op_futex_timeout_shared, prepare_shared_word },
        { "futex-wait", op_futex_wait, NULL },

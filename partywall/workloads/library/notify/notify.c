@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #define _GNU_SOURCE
 #include <sys/epoll.h>
+#include <sys/fanotify.h>
 #include <sys/inotify.h>
 
 #include "places.h"
@@ -111,7 +112,64 @@ static void op_dnotify(unsigned long n)
 	check(fcntl(dir_fd, F_NOTIFY, 0), "F_NOTIFY");
 }
 
+/* Of the class that containers may have: events name a file by its handle. */
+static int make_group(void)
+{
+	int made = fanotify_init(FAN_CLASS_NOTIF | FAN_REPORT_FID | FAN_CLOEXEC | FAN_NONBLOCK,
+				 O_RDONLY);
+
+	check(made < 0, "fanotify_init");
+	return made;
+}
+
+static void mark(unsigned int flags)
+{
+	check(fanotify_mark(watcher, flags, FAN_MODIFY, AT_FDCWD, file), "fanotify_mark");
+}
+
+static void prepare_group(const struct run *run)
+{
+	prepare_place(run);
+	watcher = make_group();
+}
+
+static void prepare_marked(const struct run *run)
+{
+	prepare_group(run);
+	mark(FAN_MARK_ADD);
+}
+
+static void op_fanotify(unsigned long n)
+{
+	(void)n;
+	close(make_group());
+}
+
+static void op_fanotify_mark(unsigned long n)
+{
+	(void)n;
+	mark(FAN_MARK_ADD);
+	mark(FAN_MARK_REMOVE);
+}
+
+static void op_fanotify_event(unsigned long n)
+{
+	union {
+		struct fanotify_event_metadata event;
+		char space[256];
+	} got;
+
+	(void)n;
+	make_event();
+	check(read(watcher, &got, sizeof(got)) < (ssize_t)sizeof(got.event), "read");
+	errno = EBADMSG;
+	check(got.event.mask != FAN_MODIFY, "what read() took");
+}
+
 FAMILY({ "init", op_init, NULL },
+       { "fanotify", op_fanotify, NULL },
+       { "fanotify-mark-volume", op_fanotify_mark, prepare_group },
+       { "fanotify-event-volume", op_fanotify_event, prepare_marked },
        PLACES("watch", op_watch, prepare_watcher),
        PLACES("event", op_event, prepare_watch),
        PLACES("epoll-event", op_epoll_event, prepare_polled),
