@@ -142,7 +142,7 @@ def layout(results: Iterable[Result], name: str) -> Layout:
         build = result.kernel.build_id
         kernels[build] = result.kernel
         for one in result.workloads:
-            measured[build][one.title, one.topology] = one
+            measured[build][one.title, one.topology, one.confinement] = one
     uses = {build: _uses(list(ones.values())) for build, ones in measured.items()}
     known: dict[str, float] = defaultdict(float)
     for use in (use for of in uses.values() for use in of):
@@ -173,12 +173,15 @@ def _near(name: str, known: Mapping[str, float]) -> str:
 def _uses(workloads: Sequence[WorkloadResult]) -> list[_Use]:
     """All lines of objects of known type, with who shares them."""
     titles = [one.title for one in workloads]
+    shaped = [(one.title, one.topology) for one in workloads]
     found = []
     for one in workloads:
         shape = one.topology
         title = one.title
         if titles.count(title) > 1:
             title = f"{title} {shape.containers} x {shape.cpus}"
+        if shaped.count((one.title, shape)) > 1:
+            title = f"{title}, {one.confinement}"
         for line in one.walls:
             some = len({*line.writers, *line.readers})
             few = one.scope == "between" and line.sharing == "some"

@@ -118,6 +118,20 @@ def test_of_what_was_measured_twice_the_newest_counts() -> None:
     assert kernel.lines[0].now == 6.0
 
 
+def test_what_was_measured_otherwise_counts_beside() -> None:
+    def one(n: float, cpus: int, confinement: str) -> Result:
+        shape = Topology(containers=8, cpus=cpus)
+        walls = [line(visits(n, 0, A))]
+        return builders.result(
+            builders.workload("dup", walls, topology=shape, confinement=confinement)
+        )
+
+    ones = [one(5.0, 1, "docker"), one(6.0, 1, "unconfined"), one(7.0, 2, "docker")]
+    (kernel,) = layout(ones, "cred").kernels
+    assert kernel.lines[0].now == 18.0
+    assert kernel.workloads == ["dup 8 x 1, docker", "dup 8 x 1, unconfined", "dup 8 x 2"]
+
+
 def test_fields_are_told_by_their_place_in_the_object() -> None:
     one = only(line(visits(1.0, 0, A), start=-0x20))
     assert (one.line, [field.offset for field in one.fields]) == (-0x20, [-0x20, -0x18, -0x10])

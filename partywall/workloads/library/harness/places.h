@@ -50,6 +50,7 @@ static void prepare_place(const struct run *run)
 		if (suffix && !strcmp(suffix, places[n].suffix))
 			snprintf(dir, sizeof(dir), "%s/%s-%u", places[n].path, run->variant,
 				 run->index);
+	errno = EINVAL;
 	check(!*dir, run->variant);
 	check(mkdir(dir, 0755) && errno != EEXIST, "mkdir");
 	snprintf(file, sizeof(file), "%s/file", dir);
