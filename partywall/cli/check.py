@@ -16,8 +16,10 @@ from partywall.cli.options import (
     commands,
     html_options,
     jobs_option,
+    keep,
     kernel_options,
     one_view,
+    output_option,
     progress_on_terminal,
     results_option,
     say,
@@ -34,7 +36,6 @@ from partywall.kernels import Request, resolve
 from partywall.measure import run
 from partywall.model import profiles
 from partywall.report.terminal import Shown
-from partywall.results import store
 
 
 @commands.command()
@@ -81,6 +82,7 @@ from partywall.results import store
 @view_options
 @html_options
 @results_option
+@output_option
 @timeout_option
 @jobs_option
 @program_options
@@ -105,6 +107,7 @@ def check(
     html_file: Path | None,
     profile_name: str,
     folder: Path,
+    output: Path | None,
     timeout: float,
     jobs: int | None,
     program: Program,
@@ -140,14 +143,15 @@ def check(
         saved: Path | None = None
         unsaved: PartywallError | None = None
         try:
-            saved = store.save(outcome.result, folder)
+            saved = keep(outcome.result, folder, output)
         except PartywallError as failure:
             unsaved = failure
         limit = threshold if fail_above is None else fail_above
         show(outcome.result, as_json, as_ktap, limit, profile, Shown(everything=everything))
         show_pairs(outcome.result, line_size, machine=as_json or as_ktap, everything=everything)
         if saved and not (as_json or as_ktap):
-            click.echo(f"\nSaved as {saved}; partywall report shows it again.")
+            again = "" if output is None else f" {output}"
+            click.echo(f"\nSaved as {saved}; partywall report{again} shows it again.")
         if html_file is not None:
             try:
                 write_html(html_file, outcome.result, None, profile)

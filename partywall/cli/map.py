@@ -18,6 +18,8 @@ from partywall.cli.options import (
     RATE,
     commands,
     jobs_option,
+    keep,
+    output_option,
     paged,
     progress_on_terminal,
     results_option,
@@ -90,6 +92,7 @@ from partywall.workloads import Workload
 @click.option("--all", "everything", is_flag=True, help="Show every object and operation.")
 @click.option("--html", "html_file", type=FILE, metavar="FILE", help="Write a page of it.")
 @results_option
+@output_option
 @timeout_option
 @jobs_option
 def map_command(
@@ -105,6 +108,7 @@ def map_command(
     everything: bool,
     html_file: Path | None,
     folder: Path,
+    output: Path | None,
     timeout: float,
     jobs: int | None,
 ) -> int:
@@ -114,6 +118,11 @@ def map_command(
     results of partywall map, it shows these and measures nothing.
     """
     weights = _weights(mix)
+    if output is not None and (files or neighbours or len(kernels) > 1):
+        raise UsageProblem(
+            "--output is for the result of one kernel, without --beside",
+            "measure each kernel by itself; partywall map FILE... shows them together",
+        )
     asked = _Asked(containers, threshold, sharers, timeout, jobs)
     if neighbours:
         if files or mix or not names or len(kernels) > 1:
@@ -143,7 +152,7 @@ def map_command(
         with progress_on_terminal() as progress:
             for name in kernels or ("debian",):
                 wanted = asked.of(name, chosen, progress)
-                result, failed = _measured(wanted, folder, progress)
+                result, failed = _measured(wanted, folder, output, progress)
                 status = status or failed
                 results += [result] if result else []
         if not results:
@@ -205,7 +214,9 @@ def _every() -> Iterable[Workload]:
     return (workload for workload, _ in workloads.load())
 
 
-def _measured(wanted: run.Wanted, folder: Path, progress: Progress) -> tuple[Result | None, int]:
+def _measured(
+    wanted: run.Wanted, folder: Path, output: Path | None, progress: Progress
+) -> tuple[Result | None, int]:
     """Measure one kernel and keep the result; exit status if nothing could be measured.
 
     Operations that could not be are rows that say so, and no failure of the map.
@@ -216,7 +227,7 @@ def _measured(wanted: run.Wanted, folder: Path, progress: Progress) -> tuple[Res
         say(type(error)(f"{title}: {error.message}", error.hint))
         return None, error.exit_code
     try:
-        path = store.save(outcome.result, folder)
+        path = keep(outcome.result, folder, output)
     except PartywallError as failure:
         say(failure)
         return outcome.result, failure.exit_code

@@ -203,6 +203,14 @@ def write_html(path: Path, before: Result, after: Result | None, profile: profil
     cache.write_whole(path, html.render(before, after, profile))
 
 
+def keep(result: Result, folder: Path, output: Path | None) -> Path:
+    """Save a result, as a file of its own in a folder or as this file; return its path."""
+    if output is None:
+        return store.save(result, folder)
+    store.write(result, output)
+    return output
+
+
 def one_view(as_json: bool, as_ktap: bool) -> None:
     """UsageProblem if two views are asked for."""
     if as_json and as_ktap:
@@ -234,6 +242,24 @@ results_option = click.option(
     default=store.FOLDER,
     show_default=True,
     help="Where the result is saved.",
+)
+
+
+def _writable(
+    ctx: click.Context | None, param: click.Parameter | None, path: Path | None
+) -> Path | None:
+    """Return the path; an error, before anything boots, if no result can be written there."""
+    if path is not None:
+        store.check_path(path)
+    return path
+
+
+output_option = click.option(
+    "--output",
+    type=FILE,
+    metavar="FILE",
+    callback=_writable,
+    help="Write the result to FILE (.json or .json.gz) instead.",
 )
 timeout_option = click.option(
     "--timeout",

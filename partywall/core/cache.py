@@ -36,7 +36,9 @@ def file_errors(doing: str, where: Path) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             hint = f"free space on the file system of {where}"
         elif error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
-            hint = f"make {where} writable, or choose another place with XDG_CACHE_HOME"
+            hint = f"make {where} writable"
+            if where.absolute().is_relative_to(root().absolute()):
+                hint += ", or choose another place with XDG_CACHE_HOME"
         raise EnvironmentProblem(f"{doing} in {where}: {error.strerror or error}", hint) from error
 
 
@@ -103,7 +105,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """Writes a file so that nobody ever sees a part of it, not even after a crash."""
     with file_errors("writing a file", path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as out:
                 out.write(content.encode() if isinstance(content, str) else content)

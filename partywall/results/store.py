@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The results folder: one file a check, never written over."""
+"""Saved results: one file a check in a folder, never written over, or a file of one's own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import gzip
 import itertools
 import os
 import re
+import tempfile
 import threading
 import zlib
 from dataclasses import dataclass
@@ -45,6 +46,29 @@ def save(result: Result, folder: Path) -> Path:
     finally:
         draft.unlink()
     raise AssertionError("numbers do not end")
+
+
+def write(result: Result, path: Path) -> None:
+    """Write the result whole at this path, in place of what was there; packed if it ends in .gz."""
+    text = dump(result)
+    cache.write_whole(path, cache.packed(text) if path.name.endswith(".gz") else text)
+
+
+def check_path(path: Path) -> None:
+    """See that a result can be written at a path, whose folder is made.
+
+    UsageProblem if its ending is none of a result's, or a folder is in its place;
+    EnvironmentProblem if its folder can't be made or written.
+    """
+    with cache.file_errors("writing a result", path.parent):
+        if not is_name(path.name) or path.is_dir():
+            raise UsageProblem(
+                f"{path} is no name for a result", f"take one that ends in .json or {ENDING}"
+            )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Permissions alone do not tell: a file system may be read-only, and root may do all.
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
 
 
 def is_name(text: str) -> bool:
