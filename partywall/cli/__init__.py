@@ -19,6 +19,7 @@ import click
 
 from partywall.cli import (
     bench,
+    bisect,
     build,
     check,
     compare,
@@ -40,6 +41,7 @@ from partywall.core.errors import EnvironmentProblem, PartywallError, UsageProbl
 
 __all__ = [
     "bench",
+    "bisect",
     "build",
     "check",
     "commands",

@@ -42,7 +42,7 @@ class Output(Console):
         raise  # noqa: PLE0704
 
 
-DEVELOPERS = frozenset("build diff kernel-tree prepare schema series".split())
+DEVELOPERS = frozenset("bisect build diff kernel-tree prepare schema series".split())
 """Commands for who works on kernels or on what reads our documents."""
 
 

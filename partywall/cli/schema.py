@@ -13,6 +13,7 @@ from partywall.cli.options import commands
 from partywall.clock.bench import Bench
 from partywall.model.predict import Outlook, Trial
 from partywall.results import document
+from partywall.results.bisect import Bisection
 from partywall.results.compare import Comparison
 from partywall.results.diff import Difference
 from partywall.results.document import Document
@@ -29,6 +30,7 @@ _DOCUMENTS: dict[str, type[Document]] = {
     "layout": Layout,
     "map": Map,
     "beside": Beside,
+    "bisect": Bisection,
 }
 
 

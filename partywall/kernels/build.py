@@ -20,12 +20,13 @@ from pathlib import Path
 from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
-from partywall.kernels import apt, series
+from partywall.kernels import apt, bisect, series
 from partywall.kernels.git import GitProblem, git
 from partywall.kernels.kernel import Kernel
 from partywall.kernels.make import ENVIRONMENT, Make, compiler_version
 from partywall.kernels.series import source
 from partywall.kernels.sources import debian
+from partywall.results.bisect import Commit
 
 FRAGMENTS = Path(__file__).resolve().parent / "config"
 BASE_FRAGMENT = "guest"
@@ -275,6 +276,12 @@ class Steps:
         return _kernel(into, title)
 
 
+class Commits(Steps):
+    """A tree in which commits are checked out and built one after the other."""
+
+    VERSION = "LOCALVERSION=-bisect"
+
+
 def step_keys(patches: list[series.Patch], variant: Variant, progress: Progress) -> list[str]:
     """For each patch the hash of all that what `steps` has after it is made from."""
     origin = source.get(progress)
@@ -298,6 +305,21 @@ def steps(patches: list[series.Patch], variant: Variant, progress: Progress) -> 
 
 
 @contextlib.contextmanager
+def commits(tree: Path, at: Commit, progress: Progress) -> Iterator[Commits]:
+    """A working tree of a repository of yours, to build commits in, ``at`` to begin with.
+
+    UsageProblem if that is no kernel's tree.
+    """
+    with (
+        _alone(progress) as folder,
+        tempfile.TemporaryDirectory(dir=folder) as place,
+        bisect.worktree(tree, at, folder / "linux") as own,
+    ):
+        _require_linux(own, f"{at.short} of {tree}")
+        yield Commits(own, Path(place), Variant(), progress)
+
+
+@contextlib.contextmanager
 def working_tree(
     origin: source.Source, patches: list[series.Patch], progress: Progress
 ) -> Iterator[Path]:
@@ -309,14 +331,18 @@ def working_tree(
         git(tree, "clean", "-fdxq")
 
 
+def _require_linux(tree: Path, name: str) -> None:
+    if not (tree / "Kbuild").is_file() or not (tree / "kernel").is_dir():
+        raise UsageProblem(f"{name} is no tree of Linux", "partywall kernel-tree DIR makes one")
+
+
 def from_tree(tree: Path, variant: Variant, progress: Progress) -> Kernel:
     """The kernel of a tree of yours. Only what changed since last time is compiled.
 
     UsageProblem if that is no kernel's tree.
     """
     tree = tree.resolve()
-    if not (tree / "Kbuild").is_file() or not (tree / "kernel").is_dir():
-        raise UsageProblem(f"{tree} is no tree of Linux", "partywall kernel-tree DIR makes one")
+    _require_linux(tree, str(tree))
     if (tree / ".config").exists() or (tree / "include" / "config").exists():
         raise UsageProblem(
             f"{tree} was built in, so it can't be built elsewhere", f"make -C {tree} mrproper"

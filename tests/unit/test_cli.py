@@ -148,7 +148,7 @@ def test_no_arguments_show_the_help(partywall: Partywall) -> None:
 
 COMMANDS = (
     *("check", "report", "compare", "diff", "predict", "model", "bench", "build", "kernel-tree"),
-    *("layout", "series", "workloads", "prepare", "doctor", "schema"),
+    *("bisect", "layout", "series", "workloads", "prepare", "doctor", "schema"),
 )
 
 
@@ -453,7 +453,7 @@ def test_the_workloads_are_listed_from_anywhere(partywall: Partywall, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "kind", ["result", "compare", "diff", "predict", "model", "bench", "layout"]
+    "kind", ["result", "compare", "diff", "predict", "model", "bench", "layout", "bisect"]
 )
 def test_every_schema_is_json_and_says_which_it_is(partywall: Partywall, kind: str) -> None:
     done = partywall("schema", kind)

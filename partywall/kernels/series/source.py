@@ -92,6 +92,10 @@ def clone(source: Source, into: Path) -> None:
 
 def usable(tree: Path, source: Source) -> bool:
     """Whether ``tree`` is a clone of ``source`` that still works."""
+    # A working tree of somebody's repository, left there by a bisection that was killed,
+    # is none of ours.
+    if not (tree / ".git").is_dir():
+        return False
     try:
         wanted = git(source.repository, "rev-parse", series.BASE)
         return git(tree, "rev-parse", series.BASE) == wanted
