@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Quiet
-from partywall.kernels import Request, build
+from partywall.kernels import Request, bisect, build
+from partywall.kernels.git import git
 from partywall.kernels.make import Make, first_error
 from partywall.kernels.sources import built
+from partywall.results.bisect import Commit
 
 CONFIG = """\
 CONFIG_USER_NS=y
@@ -189,3 +192,88 @@ def test_a_tree_that_was_built_in_says_how_to_clean_it(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem, match="was built in") as caught:
         built.get(Request("debian", tree=tmp_path), Quiet())
     assert "mrproper" in (caught.value.hint or "")
+
+
+MAKE = r"""
+for word; do case $word in
+    INSTALL_MOD_PATH=*) mkdir -p "${word#*=}/lib/modules/6.0-bisect" ;;
+    bzImage)
+        ! grep -q broken says || { echo "a.c:1:1: error: broken"; exit 2; }
+        mkdir -p arch/x86/boot
+        cp says arch/x86/boot/bzImage
+        echo >>vmlinux
+        ;;
+esac; done
+"""
+
+
+@pytest.fixture
+def linux(tools: Path, monkeypatch: pytest.MonkeyPatch) -> list[Commit]:
+    """Commits in ``tools/linux``, which its make builds: of a word, broken, of another word."""
+    (tools / "script").write_text(MAKE)
+    monkeypatch.setattr(build, "debian_config", lambda progress: "")
+    monkeypatch.setattr(build, "fragments", lambda variant, own=False: "")
+    tree = tools / "linux"
+    (tree / "kernel").mkdir(parents=True)
+    (tree / "kernel" / "fork.c").touch()
+    (tree / "Kbuild").touch()
+    (tree / ".gitignore").write_text("vmlinux\n")
+    git(tree, "init", "--quiet")
+    made = []
+    for says in ("one", "broken", "two"):
+        (tree / "says").write_text(says)
+        git(tree, "add", "--all")
+        git(tree, "commit", "--quiet", f"--message={says}")
+        made.append(bisect.commit(tree, "HEAD"))
+    return made
+
+
+def test_commits_are_built_in_one_tree_that_goes_afterwards(
+    tools: Path, linux: list[Commit]
+) -> None:
+    tree = tools / "linux"
+    before = git(tree, "worktree", "list")
+    with build.commits(tree, linux[0], Quiet()) as steps:
+        place = steps.make.tree
+        assert steps.kernel("the first").image.read_text() == "one"
+        bisect.checkout(place, linux[1])
+        with pytest.raises(EnvironmentProblem, match=r"a\.c:1:1: error: broken"):
+            steps.kernel("the second")
+        bisect.checkout(place, linux[2])
+        kernel = steps.kernel("the third")
+        assert kernel.image.read_text() == "two"
+        assert (kernel.source, kernel.release) == ("the third", "6.0-bisect")
+        # What the first build left is what the next one goes on from.
+        assert kernel.vmlinux.read_text() == "\n\n"
+    assert not place.exists()
+    assert git(tree, "worktree", "list") == before
+    assert git(tree, "status", "--porcelain") == ""
+
+
+def test_a_build_of_a_commit_that_is_ended_leaves_nothing(tools: Path, linux: list[Commit]) -> None:
+    tree = tools / "linux"
+    (tools / "script").write_text(f"{MAKE}case $* in *bzImage*) sleep 1234;; esac\n")
+
+    class Impatient(Quiet):
+        def step(self, name: str, expected: float | None = None) -> Any:
+            if name.startswith("building"):
+                raise Ended
+            return super().step(name, expected)
+
+    with pytest.raises(Ended), build.commits(tree, linux[0], Impatient()) as steps:
+        steps.kernel("the first")
+    assert git(tree, "worktree", "list").count("\n") == 1
+    assert [path.name for path in (tools / "cache" / "partywall" / "build").iterdir()] == ["lock"]
+
+
+def test_a_commit_of_something_else_is_no_tree_of_linux(tools: Path, linux: list[Commit]) -> None:
+    tree = tools / "linux"
+    git(tree, "rm", "--quiet", "Kbuild")
+    git(tree, "commit", "--quiet", "--message=something else")
+    at = bisect.commit(tree, "HEAD")
+    with (
+        pytest.raises(UsageProblem, match=f"{at.short} of .* is no tree of Linux"),
+        build.commits(tree, at, Quiet()),
+    ):
+        pytest.fail("it went on")
+    assert git(tree, "worktree", "list").count("\n") == 1
