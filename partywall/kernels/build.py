@@ -305,6 +305,22 @@ def steps(patches: list[series.Patch], variant: Variant, progress: Progress) -> 
 
 
 @contextlib.contextmanager
+def _aside(tree: Path) -> Iterator[Path]:
+    """The place of our own clone, which is put aside as long as another tree is there."""
+    kept = tree.with_name(f"{tree.name}.aside")
+    # Of one that was killed in between, what is there is the other tree.
+    if (tree / ".git").is_dir():
+        shutil.rmtree(kept, ignore_errors=True)
+        tree.rename(kept)
+    try:
+        yield tree
+    finally:
+        if kept.exists():
+            shutil.rmtree(tree, ignore_errors=True)
+            kept.rename(tree)
+
+
+@contextlib.contextmanager
 def commits(tree: Path, at: Commit, progress: Progress) -> Iterator[Commits]:
     """A working tree of a repository of yours, to build commits in, ``at`` to begin with.
 
@@ -313,7 +329,8 @@ def commits(tree: Path, at: Commit, progress: Progress) -> Iterator[Commits]:
     with (
         _alone(progress) as folder,
         tempfile.TemporaryDirectory(dir=folder) as place,
-        bisect.worktree(tree, at, folder / "linux") as own,
+        _aside(folder / "linux") as free,
+        bisect.worktree(tree, at, free) as own,
     ):
         _require_linux(own, f"{at.short} of {tree}")
         yield Commits(own, Path(place), Variant(), progress)

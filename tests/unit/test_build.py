@@ -233,6 +233,11 @@ def test_commits_are_built_in_one_tree_that_goes_afterwards(
 ) -> None:
     tree = tools / "linux"
     before = git(tree, "worktree", "list")
+    # The clone that other builds are made in.
+    clone = tools / "cache" / "partywall" / "build" / "linux"
+    clone.mkdir(parents=True)
+    git(clone, "init", "--quiet")
+    (clone / "ours").touch()
     with build.commits(tree, linux[0], Quiet()) as steps:
         place = steps.make.tree
         assert steps.kernel("the first").image.read_text() == "one"
@@ -245,7 +250,8 @@ def test_commits_are_built_in_one_tree_that_goes_afterwards(
         assert (kernel.source, kernel.release) == ("the third", "6.0-bisect")
         # What the first build left is what the next one goes on from.
         assert kernel.vmlinux.read_text() == "\n\n"
-    assert not place.exists()
+    assert place == clone
+    assert sorted(path.name for path in clone.iterdir()) == [".git", "ours"]
     assert git(tree, "worktree", "list") == before
     assert git(tree, "status", "--porcelain") == ""
 
