@@ -91,11 +91,13 @@ class Map(Document):
 
 
 def draw(results: Sequence[Result], mix: Mapping[str, float] | None = None) -> Map:
-    """Return the map of results, one for each kernel.
+    """Return the map of results, a column for each kernel.
 
-    ``mix``: how often each operation is done, by title, in any unit. UsageProblem if one
-    of these was not measured, or results can't be compared.
+    Results of one kernel that have no operation in common, made alike, are parts of one
+    column; any others stand side by side. ``mix``: how often each operation is done, by title,
+    in any unit. UsageProblem if one of these was not measured, or results can't be compared.
     """
+    results = _joined(results)
     sharers = [_sharers(result) for result in results]
     if len(set(sharers)) > 1:
         raise UsageProblem(
@@ -123,6 +125,33 @@ def draw(results: Sequence[Result], mix: Mapping[str, float] | None = None) -> M
         objects=_objects(operations, len(results), weights),
         mix=weights,
     )
+
+
+def _joined(results: Iterable[Result]) -> list[Result]:
+    """Return results with those put together that are parts of one kernel's."""
+    found: list[Result] = []
+    for result in results:
+        for number, other in enumerate(found):
+            if (
+                (other.kernel, other.environment) == (result.kernel, result.environment)
+                and _sharers(other) == _sharers(result)
+                and not _asked(other) & _asked(result)
+            ):
+                found[number] = other.model_copy(
+                    update={
+                        "created": max(other.created, result.created),
+                        "workloads": [*other.workloads, *result.workloads],
+                        "failed": [*other.failed, *result.failed],
+                    }
+                )
+                break
+        else:
+            found.append(result)
+    return found
+
+
+def _asked(result: Result) -> set[str]:
+    return {one.title for one in (*result.workloads, *result.failed)}
 
 
 def _sharers(result: Result) -> int:

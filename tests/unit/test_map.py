@@ -106,6 +106,37 @@ def test_a_report_fits_a_terminal_and_says_what_it_left_out() -> None:
     assert "object 05" in printed(drawn, everything=True)
 
 
+def test_parts_of_one_kernel_are_one_column() -> None:
+    both = with_walls("6.1.1", pipe={"label": 4.0}, dup={}, fork={"label": 2.0})
+    parts = [
+        with_walls("6.1.1", pipe={"label": 4.0}),
+        NEW,
+        with_walls("6.1.1", dup={}, fork={"label": 2.0}),
+    ]
+    parts[2] = parts[2].model_copy(update={"created": "2027-01-01T00:00:00Z"})
+    drawn, whole = maps.draw(parts), maps.draw([both, NEW])
+    assert drawn.operations == whole.operations
+    assert drawn.objects == whole.objects
+    assert [one.created for one in drawn.kernels] == ["2027-01-01T00:00:00Z", NEW.created]
+
+
+@pytest.mark.parametrize("differs", ["operations", "kernel", "environment", "failed"])
+def test_what_is_no_part_of_a_column_has_its_own(differs: str) -> None:
+    one, other = with_walls("6.1.1", pipe={}), with_walls("6.1.1", dup={})
+    if differs == "operations":
+        other = with_walls("6.1.1", pipe={}, dup={})
+    elif differs == "kernel":
+        kernel = other.kernel.model_copy(update={"image_sha256": "other"})
+        other = other.model_copy(update={"kernel": kernel})
+    elif differs == "environment":
+        environment = other.environment.model_copy(update={"command_line": "other"})
+        other = other.model_copy(update={"environment": environment})
+    else:
+        failed = [Failure(title="pipe", operation="one pipe", why="it broke")]
+        other = other.model_copy(update={"failed": failed})
+    assert len(maps.draw([one, other]).kernels) == 2
+
+
 def test_maps_for_other_numbers_of_containers_are_not_put_together() -> None:
     other = OLD.model_copy(
         update={"workloads": [w.model_copy(update={"at": 512}) for w in OLD.workloads]}
