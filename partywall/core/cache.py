@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import gzip
@@ -10,9 +11,11 @@ import io
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
@@ -44,53 +47,122 @@ def file_errors(doing: str, where: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(path: Path, what: str, progress: Progress) -> Iterator[None]:
-    """One process at a time; the others say that they wait for it to make ``what``."""
+    """One process at a time; the others say that they wait for it to make ``what``.
+
+    On NFS one of all machines, unless it is mounted without locks. EnvironmentProblem
+    where the file system has none.
+    """
     with path.open("w") as lock:
+        if not _wait_for(lock, what, progress):
+            raise EnvironmentProblem(
+                f"the file system of {path.parent} has no locks",
+                "mount it with locks (Lustre: -o flock), or choose another with XDG_CACHE_HOME",
+            )
+        yield
+
+
+def _wait_for(lock: TextIO, what: str, progress: Progress) -> bool:
+    """Lock an open file, and return whether that is possible on its file system."""
+    try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             with progress.step(f"waiting for another process to make {what}"):
                 fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK):
+            return False
+        raise
+    return True
 
 
 def has(kind: str, key: str) -> bool:
     """Whether there is a whole entry."""
-    return (root() / kind / key / _COMPLETE).exists()
+    return _whole(root() / kind / key)
 
 
 def entry(kind: str, key: str, fill: Callable[[Path], None], progress: Progress) -> Path:
     """Folder of what ``fill`` made for ``key``; made now if it is not there whole.
 
-    ``fill`` writes into a folder that nobody else sees. It becomes the entry
-    by a rename once it is complete, so an interrupted one is never used.
+    ``fill`` writes into a folder that nobody else sees. It becomes the entry by a rename
+    once it is complete, so an interrupted one is never used. A lock keeps others from
+    making it meanwhile. That saves work, and no more: where locks do not reach another
+    machine, both make it, the first one's stays, and the second one takes that.
     """
     place = root() / kind / key
-    if (place / _COMPLETE).exists():
+    if _whole(place):
         return place
     with file_errors(f"keeping a {kind}", root()):
         place.parent.mkdir(parents=True, exist_ok=True)
-        with locked(place.parent / f"{key}.lock", key, progress):
-            if (place / _COMPLETE).exists():
-                return place
-            _make(place, fill)
+        with (place.parent / f"{key}.lock").open("w") as lock:
+            alone = _wait_for(lock, key, progress)
+            # What NFS remembers as missing it looks for anew once the folder is read.
+            next(place.parent.iterdir(), None)
+            if not _whole(place):
+                _make(place, fill, alone)
     return place
 
 
-def _make(place: Path, fill: Callable[[Path], None]) -> None:
-    # Of a run that was killed; nobody else makes this entry while we hold its lock.
+_ABANDONED = 48 * 3600.0
+"""Seconds after which a draft of another machine's is nobody's; no entry takes so long."""
+
+
+def _whole(place: Path) -> bool:
+    return (place / _COMPLETE).exists()
+
+
+def _here() -> str:
+    """Return a name of the running kernel: a lock is seen by all processes on it at least."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return "unknown"
+
+
+def _make(place: Path, fill: Callable[[Path], None], alone: bool) -> None:
+    """Make an entry. ``alone``: no other process of this machine does."""
+    ours = f"{place.name}.new-{_here()}-"
     for left in place.parent.glob(f"{place.name}.new-*"):
-        shutil.rmtree(left, ignore_errors=True)
-    new = Path(tempfile.mkdtemp(prefix=f"{place.name}.new-", dir=place.parent))
+        if (alone and left.name.startswith(ours)) or _age(left) > _ABANDONED:
+            shutil.rmtree(left, ignore_errors=True)
+    new = Path(tempfile.mkdtemp(prefix=ours, dir=place.parent))
     try:
         new.chmod(0o755)
         fill(new)
         (new / _COMPLETE).touch()
-        shutil.rmtree(place, ignore_errors=True)
-        new.rename(place)
+        _put(new, place)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
+
+
+def _put(new: Path, place: Path) -> None:
+    """Give a whole draft its name; drop it if a whole entry has that. Others may read that one."""
+    for _ in range(9):
+        try:
+            # Never takes the place of a folder with something in it.
+            new.rename(place)
+            return
+        except OSError:
+            if _whole(place):
+                shutil.rmtree(new, ignore_errors=True)
+                return
+            if not place.is_dir():
+                raise
+        # What has lost its stamp is no entry.
+        broken = Path(tempfile.mkdtemp(prefix=new.name, dir=place.parent))
+        with contextlib.suppress(FileNotFoundError):
+            place.rename(broken)
+        shutil.rmtree(broken, ignore_errors=True)
+    raise EnvironmentProblem(f"{place} is put back again and again", "remove it")
+
+
+def _age(path: Path) -> float:
+    """Return seconds since a draft last changed at its top; 0 if it is gone."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def packed(text: str) -> bytes:

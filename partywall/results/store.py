@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import gzip
 import itertools
-import os
 import re
 import tempfile
-import threading
+import uuid
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +32,7 @@ def save(result: Result, folder: Path) -> Path:
     data = cache.packed(dump(result))
     # Written under a name that nobody else has, then given the first free one:
     # a link, unlike a rename, never takes the place of another file.
-    draft = folder / f".{stem}.{os.getpid()}.{threading.get_ident()}"
+    draft = folder / f".{uuid.uuid4().hex}"
     cache.write_whole(draft, data)
     try:
         for number in itertools.count(1):
@@ -41,7 +40,9 @@ def save(result: Result, folder: Path) -> Path:
             try:
                 path.hardlink_to(draft)
             except FileExistsError:
-                continue
+                # An NFS server whose answer was lost is asked again, and finds what it has made.
+                if draft.stat().st_nlink == 1:
+                    continue
             return path
     finally:
         draft.unlink()

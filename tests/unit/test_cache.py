@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -124,10 +125,10 @@ def test_a_file_in_place_of_the_cache_is_said(root: Path) -> None:
 
 
 def test_what_a_killed_run_left_is_removed(root: Path) -> None:
-    left = root / "kind" / "key.new-abcdef"
+    left = root / "kind" / f"key.new-{cache._here()}-abcdef"
     (left / "inner").mkdir(parents=True)
     (left / "inner" / "file").write_text("half")
-    other = root / "kind" / "other.new-abcdef"
+    other = root / "kind" / f"other.new-{cache._here()}-abcdef"
     other.mkdir()
     entry(Filler())
     assert not left.exists()
@@ -214,6 +215,86 @@ def test_a_killed_process_holds_nobody_up(root: Path) -> None:
     assert not cache.has("kind", "key")
     entry(Filler())
     assert files(root) == {"kind/key/inner/file", "kind/key/.complete"}
+
+
+# Several machines, whose locks may not reach each other
+
+
+def no_lock(error: int | None) -> Callable[[object, int], None]:
+    """As on a file system without locks, or with locks that reach nobody else."""
+
+    def flock(file: object, how: int) -> None:
+        if error is not None:
+            raise OSError(error, os.strerror(error))
+
+    return flock
+
+
+@pytest.mark.parametrize("error", [None, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK])
+def test_without_locks_all_get_the_entry_that_stays(
+    root: Path, monkeypatch: pytest.MonkeyPatch, error: int | None
+) -> None:
+    monkeypatch.setattr(cache.fcntl, "flock", no_lock(error))
+    fork = multiprocessing.get_context("fork")
+    together, told = fork.Barrier(6), fork.SimpleQueue()
+
+    def make(number: int) -> None:
+        # Each is a machine of its own.
+        monkeypatch.setattr(cache, "_here", lambda: f"machine-{number}")
+
+        def fill(directory: Path) -> None:
+            together.wait(20)
+            for part in range(50):
+                (directory / f"part-{part}").write_text(str(number))
+
+        place = cache.entry("kind", "key", fill, Quiet())
+        texts = {(place / f"part-{part}").read_text() for part in range(50)}
+        together.wait(20)
+        # What was read is still there once all have finished.
+        assert texts == {(place / f"part-{part}").read_text() for part in range(50)}
+        told.put(texts.pop() if len(texts) == 1 else "mixed")
+
+    makers = [fork.Process(target=make, args=(number,)) for number in range(6)]
+    for maker in makers:
+        maker.start()
+    for maker in makers:
+        maker.join(timeout=30)
+    assert [maker.exitcode for maker in makers] == [0] * 6
+    assert len({told.get() for _ in makers}) == 1
+    assert {path.name for path in (root / "kind").iterdir()} == {"key", "key.lock"}
+
+
+def test_another_machines_draft_is_left_alone_until_it_is_old(root: Path) -> None:
+    drafts = [root / "kind" / f"key.new-another-{name}" for name in ("young", "old")]
+    for draft in drafts:
+        draft.mkdir(parents=True)
+    os.utime(drafts[1], (time.time() - 3 * 24 * 3600,) * 2)
+    entry(Filler())
+    assert [draft.exists() for draft in drafts] == [True, False]
+
+
+def test_an_entry_that_another_made_meanwhile_stays(root: Path) -> None:
+    def fill(directory: Path) -> None:
+        (directory / "file").write_text("ours")
+        there = root / "kind" / "key"
+        there.mkdir()
+        (there / "file").write_text("theirs")
+        (there / ".complete").touch()
+
+    place = cache.entry("kind", "key", fill, Quiet())
+    assert (place / "file").read_text() == "theirs"
+    assert files(root) == {"kind/key/file", "kind/key/.complete"}
+
+
+def test_what_only_one_may_do_is_not_done_without_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache.fcntl, "flock", no_lock(errno.ENOSYS))
+    with (
+        pytest.raises(EnvironmentProblem, match="has no locks"),
+        cache.locked(tmp_path / "lock", "a kernel", Quiet()),
+    ):
+        raise AssertionError
 
 
 def test_a_file_is_written_whole(tmp_path: Path) -> None:

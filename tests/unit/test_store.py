@@ -61,6 +61,40 @@ def test_a_file_is_read_whatever_its_name(tmp_path: Path, name: str, packed: boo
     assert store.newest(tmp_path) == tmp_path / name
 
 
+def test_a_link_whose_answer_was_lost_is_one_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = Path.hardlink_to
+
+    def lost(self: Path, target: Path) -> None:
+        link(self, target)
+        raise FileExistsError
+
+    monkeypatch.setattr(Path, "hardlink_to", lost)
+    path = store.save(RESULT, tmp_path)
+    assert store.load(path) == RESULT
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_processes_of_the_same_number_on_two_machines_share_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getpid", lambda: 7)
+    monkeypatch.setattr(threading, "get_ident", lambda: 7)
+    results = iter((RESULT,))
+    write = cache.write_whole
+
+    def written(path: Path, content: str | bytes) -> None:
+        write(path, content)
+        for other in results:
+            store.save(other, tmp_path)
+
+    monkeypatch.setattr(cache, "write_whole", written)
+    path = store.save(RESULT, tmp_path)
+    assert store.load(path) == RESULT
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_what_is_saved_is_listed_with_what_it_holds(tmp_path: Path) -> None:
     path = store.save(RESULT, tmp_path)
     os.utime(path, (9, 9))
