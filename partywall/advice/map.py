@@ -151,7 +151,7 @@ def _joined(results: Iterable[Result]) -> list[Result]:
 
 
 def _asked(result: Result) -> set[str]:
-    return {one.title for one in (*result.workloads, *result.failed)}
+    return {one.title for one in result.workloads} | {one.title for one in result.failed}
 
 
 def _sharers(result: Result) -> int:
