@@ -283,3 +283,28 @@ def test_a_commit_of_something_else_is_no_tree_of_linux(tools: Path, linux: list
     ):
         pytest.fail("it went on")
     assert git(tree, "worktree", "list").count("\n") == 1
+
+
+@pytest.mark.parametrize("changed", [None, "content", "more", "fewer"])
+def test_a_kernel_that_is_built_again_stays_where_it_is(
+    tmp_path: Path, changed: str | None
+) -> None:
+    new, place = tmp_path / "new", tmp_path / "kernel"
+    for folder in (new, place):
+        (folder / "lib").mkdir(parents=True)
+        (folder / "bzImage").write_text("image")
+        (folder / "lib" / "one.ko").write_text("module")
+    if changed == "content":
+        (new / "lib" / "one.ko").write_text("MODULE")
+    elif changed == "more":
+        (new / "lib" / "two.ko").write_text("module")
+    elif changed == "fewer":
+        (new / "lib" / "one.ko").unlink()
+    wanted = {path.relative_to(new) for path in new.rglob("*")}
+    before = place.stat().st_ino
+    build._put(new, place)
+    assert (place.stat().st_ino == before) == (changed is None)
+    assert not new.exists()
+    assert {path.relative_to(place) for path in place.rglob("*")} == wanted
+    if changed == "content":
+        assert (place / "lib" / "one.ko").read_text() == "MODULE"
