@@ -16,6 +16,9 @@ from partywall.results.result import KernelId, Line, Result, WorkloadResult
 
 SCHEMA: Final = "partywall.map/1"
 
+MOST = 26
+"""Kernels of a map."""
+
 
 class Share(Model):
     """An object that is a wall of an operation."""
@@ -98,6 +101,10 @@ def draw(results: Sequence[Result], mix: Mapping[str, float] | None = None) -> M
     in any unit. UsageProblem if one of these was not measured, or results can't be compared.
     """
     results = _joined(results)
+    if len(results) > MOST:
+        raise UsageProblem(
+            f"{len(results)} kernels are more than a map has room for", f"at most {MOST}"
+        )
     sharers = [_sharers(result) for result in results]
     if len(set(sharers)) > 1:
         raise UsageProblem(

@@ -11,6 +11,9 @@ from partywall.advice.map import Cell, Map, Reach
 from partywall.report.blocks import columns, indent, more, print_blocks, text
 from partywall.report.words import count, rate
 
+LETTERS = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+"""What kernels are called where they have a column, if there are several."""
+
 OBJECTS, OPERATIONS = 20, 30
 """Objects and operations that are shown unless all are asked for."""
 
@@ -24,7 +27,8 @@ def _blocks(found: Map, everything: bool) -> Iterator[RenderableType]:
     sharers = found.kernels[0].sharers
     for number, one in enumerate(found.kernels):
         cells = [operation.cells[number] for operation in found.operations]
-        yield text(f"Linux {one.kernel.release} ({one.kernel.source})", "bold")
+        letter = f"{LETTERS[number]}  " if len(found.kernels) > 1 else ""
+        yield text(f"{letter}Linux {one.kernel.release} ({one.kernel.source})", "bold")
         yield indent(text(_summary(cells)), 2)
     yield text(f"Figures are transfers per operation, for {count(sharers, 'container')}.", "dim")
     yield ""
@@ -48,15 +52,13 @@ def _objects(found: Map, everything: bool) -> Iterator[RenderableType]:
     head = "What costs most over all operations"
     yield text(f"{head}, of the mix that you stated" if found.mix else head, "bold")
     several = len(found.kernels) > 1
-    names = [one.kernel.release.partition("-")[0] for one in found.kernels]
-    headings = [
-        f"{name} {what}".strip()
-        for name in (names if several else [""])
-        for what in (("mix",) if found.mix else ("ops", "each"))
-    ]
+    # With several kernels there is room for the most alone.
+    told = ("mix",) if found.mix else ("ops", "most") if several else ("ops", "each")
+    names = LETTERS[: len(found.kernels)] if several else ("",)
+    headings = [f"{name} {what}".strip() for name in names for what in told]
     table = columns(headings, "object, and what mends it")
     for one in shown:
-        cells = [word for reach in one.reach for word in _reach(reach, mix=bool(found.mix))]
+        cells = [word for reach in one.reach for word in _reach(reach, told)]
         name = text(one.name, "magenta")
         for mend in one.mends[:2]:
             name.append("\n  ").append_text(text(mend, "green"))
@@ -67,13 +69,17 @@ def _objects(found: Map, everything: bool) -> Iterator[RenderableType]:
         yield more(len(left), "object")
 
 
-def _reach(reach: Reach | None, *, mix: bool) -> tuple[str, ...]:
-    if reach is None:
-        return ("-",) if mix else ("-", "-")
-    if mix:
-        return (rate(reach.mix or 0.0),)
-    least, most = rate(reach.least), rate(reach.most)
-    return str(reach.operations), least if least == most else f"{least} to {most}"
+def _reach(reach: Reach | None, told: tuple[str, ...]) -> Iterator[str]:
+    for what in told:
+        if reach is None:
+            yield "-"
+        elif what == "mix":
+            yield rate(reach.mix or 0.0)
+        elif what == "ops":
+            yield str(reach.operations)
+        else:
+            least, most = rate(reach.least), rate(reach.most)
+            yield most if what == "most" or least == most else f"{least} to {most}"
 
 
 def _operations(found: Map, everything: bool) -> Iterator[RenderableType]:
@@ -81,8 +87,8 @@ def _operations(found: Map, everything: bool) -> Iterator[RenderableType]:
     measured = [one for one in ranked if any(c and c.failed is None for c in one.cells)]
     shown = measured if everything else measured[:OPERATIONS]
     yield text("Operations, those that move most first", "bold")
-    names = [one.kernel.release.partition("-")[0] for one in found.kernels]
-    table = columns(names if len(names) > 1 else ["transfers"], "operation, and its worst objects")
+    names = LETTERS[: len(found.kernels)] if len(found.kernels) > 1 else ("transfers",)
+    table = columns(names, "operation, and its worst objects")
     for one in shown:
         name = text(one.title)
         walls = next((cell.walls for cell in one.cells if cell and cell.walls), [])

@@ -137,6 +137,15 @@ def test_what_is_no_part_of_a_column_has_its_own(differs: str) -> None:
     assert len(maps.draw([one, other]).kernels) == 2
 
 
+def test_kernels_side_by_side_fit_a_terminal() -> None:
+    named = "kmalloc-256: struct a_rather_long_name"
+    old, new = (with_walls(r, pipe={named: 4.0}) for r in ("6.1.0-56-cloud-amd64", "7.3.4"))
+    text = printed(maps.draw([old, new]))
+    assert "A  Linux 6.1.0-56-cloud-amd64" in text
+    assert re.search(rf"1 +4\.00 +1 +4\.00 +{named}$", text, re.MULTILINE)
+    assert all(len(line) <= 80 for line in text.splitlines())
+
+
 def test_maps_for_other_numbers_of_containers_are_not_put_together() -> None:
     other = OLD.model_copy(
         update={"workloads": [w.model_copy(update={"at": 512}) for w in OLD.workloads]}
