@@ -70,6 +70,7 @@ class _Bench:
 @commands.command("bisect")
 @click.argument("good")
 @click.argument("bad")
+@click.argument("paths", nargs=-1, metavar="[-- PATH...]")
 @click.option(
     "--tree", type=FOLDER, required=True, metavar="DIR", help="A git tree of Linux that has both."
 )
@@ -99,6 +100,7 @@ class _Bench:
 def bisect_command(
     good: str,
     bad: str,
+    paths: tuple[str, ...],
     tree: Path,
     name: str,
     pattern: str,
@@ -114,8 +116,8 @@ def bisect_command(
 
     Both are built and measured, then by git's bisection what lies between them. A
     commit is as GOOD or as BAD by its transfers per operation on the object: the limit
-    is half-way. One that can't be built or booted is skipped. Your checkout is left
-    as it is.
+    is half-way. One that can't be built or booted is skipped. With PATH only commits
+    that change one of these are looked at. Your checkout is left as it is.
     """
     chosen = workloads.select([name])
     shape = shape_of(containers, cpus)
@@ -143,6 +145,7 @@ def bisect_command(
                 bad=ends[1],
                 object=pattern,
                 options=tuple(options),
+                paths=paths,
                 tolerance=Tolerance(least=least),
             )
             bench = _Bench(tree, steps, chosen, shape, more, progress)

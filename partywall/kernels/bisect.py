@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +27,7 @@ _FORM = "%H%x00%P%x00%an <%ae>%x00%aI%x00%s"
 _FIRST = re.compile(r"^([0-9a-f]{40,64}) is the first new commit", re.MULTILINE)
 _LEFT = re.compile(r"roughly (\d+) steps?\)")
 _ONE_OF = "There are only 'skip'ped commits left to test."
+_NONE = "No testable commit found."
 _BASE = re.compile(r"The merge base ([0-9a-f]{40,64}) is new")
 
 
@@ -103,15 +104,16 @@ class Search:
 
     ``at``: the commit that is checked out and to be judged, None once the search is
     over; ``found``: then the commits of which one is the first new one; ``left``: about
-    how many more are to be judged, as git thinks.
+    how many more are to be judged, as git thinks. ``paths``: only commits that change
+    one of these files or folders.
     """
 
-    def __init__(self, tree: Path, old: Commit, new: Commit) -> None:
+    def __init__(self, tree: Path, old: Commit, new: Commit, paths: Sequence[str] = ()) -> None:
         self.tree = tree
         self.at: Commit | None = None
         self.found: list[Commit] = []
         self.left = 0
-        self._next("start", "--term-old=old", "--term-new=new", new.id, old.id)
+        self._next("start", "--term-old=old", "--term-new=new", new.id, old.id, "--", *paths)
 
     def judge(self, side: Side | None) -> None:
         """Say on which side ``at`` is, None if it can't be told; go on to the next."""
@@ -127,6 +129,10 @@ class Search:
                     f"their merge base {base[1][:12]} is as the new one already: what differs "
                     "was changed on the old one's side",
                     f"bisect from {base[1][:12]} to the old one",
+                ) from error
+            if _NONE in error.said:
+                raise UsageProblem(
+                    "no commit between them changes these files", "name others, or none"
                 ) from error
             if _ONE_OF not in error.said:
                 raise

@@ -37,7 +37,11 @@ Measure = Callable[[Commit, Where | None], Result]
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked. ``tree``: the repository; ``place``: a working tree to check out in."""
+    """What is asked.
+
+    ``tree``: the repository; ``place``: a working tree to check out in; ``paths``: as
+    for `Search`.
+    """
 
     tree: Path
     place: Path
@@ -45,6 +49,7 @@ class Asked:
     bad: Commit
     object: str
     options: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
     tolerance: Tolerance = field(default_factory=Tolerance)
 
 
@@ -123,6 +128,7 @@ class _Bisecting:
             topology=last.topology,
             sharers=last.sharers,
             options=list(asked.options),
+            paths=list(asked.paths),
             environment=self._results[asked.bad.id].environment,
             ends=ends,
             limit=(ends.before + ends.after) / 2,
@@ -137,7 +143,7 @@ class _Bisecting:
         answers: dict[Side, Answer] = {"old": "good", "new": "bad"}
         if old is self._asked.bad:
             answers = {"old": "bad", "new": "good"}
-        search = Search(self._asked.place, old, new)
+        search = Search(self._asked.place, old, new, self._asked.paths)
         number = 0
         while search.at is not None:
             at, number = search.at, number + 1

@@ -183,7 +183,8 @@ def _reproduce(found: Bisection) -> Iterator[str]:
         yield "or all of it:"
     pattern = shlex.quote(found.object)
     ends = f"{found.good.short} {found.bad.short}"
-    yield f"  partywall bisect {ends} --tree {tree} {options} --object {pattern}"
+    paths = f" -- {shlex.join(found.paths)}" if found.paths else ""
+    yield f"  partywall bisect {ends} --tree {tree} {options} --object {pattern}{paths}"
 
 
 def _limits(found: Bisection) -> Iterator[str]:
@@ -196,7 +197,14 @@ def _limits(found: Bisection) -> Iterator[str]:
             "A bisection finds one commit at which the limit is crossed. Others between GOOD "
             "and BAD may change the wall by less, or there and back."
         )
-    if found.at is not None:
+    if found.paths:
+        yield f"Commits that change none of {plain(', '.join(found.paths))} were not looked at."
+    if not found.crossed:
+        yield (
+            "This commit and its parent are on the same side: another one made the change, "
+            "which was not looked at or not measured."
+        )
+    elif found.at is not None:
         made, all_of_it = (
             abs(found.at.after - found.at.before),
             abs(found.ends.after - found.ends.before),

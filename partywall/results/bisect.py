@@ -80,6 +80,7 @@ class Bisection(Document):
     topology: Topology
     sharers: int = Field(description="Containers that figures are for, or CPUs of one.")
     options: list[str] = Field(description="Of partywall check, to measure the same.")
+    paths: list[str] = Field(description="Only commits that change one of these; all if empty.")
     environment: Environment
     ends: Change = Field(description="Transfers per op at GOOD and at BAD.")
     limit: float = Field(description="Half-way between: on which side is as GOOD, as BAD.")
@@ -96,6 +97,13 @@ class Bisection(Document):
     findings: list[Finding] = Field(
         default_factory=list, description="All that changed from the parent to the commit."
     )
+
+    @property
+    def crossed(self) -> bool:
+        """Whether the commit's own figures, if they are known, lie on both sides of the limit."""
+        if self.at is None:
+            return True
+        return (self.at.before > self.limit) != (self.at.after > self.limit)
 
     @property
     def change(self) -> Change:

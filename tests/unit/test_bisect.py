@@ -82,6 +82,7 @@ def bisected(
     bad: int = -1,
     pattern: str = "aa_profile",
     measured: list[str] | None = None,
+    paths: tuple[str, ...] = (),
 ) -> Bisection:
     """What is found between two commits of a history."""
     first, last = there.commits[good], there.commits[bad]
@@ -95,7 +96,7 @@ def bisected(
         return result((there.place / "says").read_text())
 
     with history.worktree(there.tree, older, there.place) as place:
-        asked = bisect.Asked(there.tree, place, first, last, pattern, ("-w", "signal"))
+        asked = bisect.Asked(there.tree, place, first, last, pattern, ("-w", "signal"), paths)
         return bisect.run(
             asked, measure, lambda result: Path("results/x.json.gz"), lambda text: None
         )
@@ -249,6 +250,40 @@ def test_a_full_disk_is_no_fault_of_a_commit(
     with pytest.raises(EnvironmentProblem, match="No space left"):
         bisected(there)
     assert not there.place.exists()
+
+
+def test_only_commits_that_change_some_files_are_looked_at(made: Callable[..., History]) -> None:
+    there = made(*["2"] * 10, *["0"] * 10)
+    measured: list[str] = []
+    found = bisected(there, measured=measured, paths=("says",))
+    # Commits that only count on change another file.
+    assert found.found == [there.commits[10]]
+    assert len(measured) <= 4
+    said = view.render(found)
+    assert "--object aa_profile -- says" in said
+    assert "change none of says were not looked at" in said
+
+
+def test_files_that_no_commit_changes_are_an_error(made: Callable[..., History]) -> None:
+    with pytest.raises(UsageProblem, match="no commit between them"):
+        bisected(made("2", "1", "0"), paths=("elsewhere",))
+
+
+def test_a_change_that_was_made_elsewhere_is_not_called_this_commits(
+    made: Callable[..., History],
+) -> None:
+    there = made("2", "2", "0", "0", "0")
+    # The commit that is looked at does not touch the wall; the one before it, not looked at, does.
+    (there.tree / "other").touch()
+    git(there.tree, "add", "--all")
+    git(there.tree, "commit", "--quiet", "--message=innocent")
+    there.commits.append(history.commit(there.tree, "HEAD"))
+    found = bisected(there, paths=("other",))
+    assert found.found == [there.commits[5]]
+    assert not found.crossed
+    said = view.render(found)
+    assert "are on the same side" in said
+    assert "This commit makes" not in said
 
 
 class Interrupted(BaseException):

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -308,3 +311,41 @@ def test_a_kernel_that_is_built_again_stays_where_it_is(
     assert {path.relative_to(place) for path in place.rglob("*")} == wanted
     if changed == "content":
         assert (place / "lib" / "one.ko").read_text() == "MODULE"
+
+
+PROGRAM = """
+from partywall.cli import main
+from partywall.kernels import build
+
+build.debian_config = lambda progress: ""
+build.fragments = lambda variant, own=False: ""
+main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_bisection_that_is_interrupted_leaves_nothing(
+    tools: Path, linux: list[Commit], number: signal.Signals
+) -> None:
+    tree = tools / "linux"
+    begun = tools / "begun"
+    waits = f"echo $$ >{begun}.new; mv {begun}.new {begun}; sleep 1234"
+    (tools / "script").write_text(f"{MAKE}case $* in *bzImage*) {waits};; esac\n")
+    words = ["bisect", linux[0].id, linux[2].id, "--tree", str(tree)]
+    words += ["-w", "signal", "--object", "init_ucounts"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *words], stderr=subprocess.PIPE, text=True, cwd=tools
+    )
+    for _ in range(4000):
+        if begun.exists() or process.poll() is not None:
+            break
+        time.sleep(0.05)
+    assert git(tree, "worktree", "list").count("\n") == 2
+    process.send_signal(number)
+    said = process.communicate(timeout=200)[1]
+    assert process.returncode == 130, said
+    assert "interrupted" in said
+    assert git(tree, "worktree", "list").count("\n") == 1
+    assert git(tree, "status", "--porcelain") == ""
+    assert [path.name for path in (tools / "cache" / "partywall" / "build").iterdir()] == ["lock"]
+    assert not Path("/proc", begun.read_text().strip()).exists()
