@@ -78,6 +78,9 @@ class Analysis:
         self._namer = names.LineNamer(known, self._uses)
         self._background_namer = names.LineNamer(known, self._background_uses)
         self._named: dict[int, names.Named] = {}
+        lines = self._lines
+        # By this a line is worth looking up: what it moves in either number of containers.
+        self._total = np.maximum(lines.between, lines.between_at) + lines.within
 
     def _often(self, moved: Array, scope: Scope) -> Array:
         """Which lines move more often than chance has it, whoever moves them."""
@@ -117,9 +120,8 @@ class Analysis:
     def conclude(self, confinement: str, digest: str) -> result.WorkloadResult:
         """Return the result. ``digest``: of the initramfs, hex SHA-256."""
         workload, lines, operations = self._workload, self._lines, self._operations
-        total = np.maximum(lines.between, lines.between_at) + lines.within
-        objects = self._objects(total)
-        known = shares(total, objects)
+        objects = self._objects(self._total)
+        known = shares(self._total, objects)
         judged = self._judged(self._scope, objects)
         inner = judged if self._scope == "within" else None
         inside: list[result.Line] = []
@@ -180,8 +182,7 @@ class Analysis:
     def touches(self, sides: tuple[Side, Side]) -> tuple[Touch, Touch]:
         """Return what each of two groups of containers does to the other."""
         lines = self._lines
-        total = np.maximum(lines.between, lines.between_at) + lines.within
-        judged = self._judged("between", self._objects(total))
+        judged = self._judged("between", self._objects(self._total))
 
         def name(row: int) -> str:
             return self._name(row).object.name

@@ -8,11 +8,11 @@ from typing import Literal
 
 import click
 
-from partywall.analyse.verdict import AT, THRESHOLD
 from partywall.cli.lines import line_size_option, show_pairs
 from partywall.cli.options import (
     OVER_LIMIT,
     RATE,
+    at_option,
     commands,
     html_options,
     jobs_option,
@@ -24,6 +24,7 @@ from partywall.cli.options import (
     results_option,
     say,
     shape_of,
+    threshold_option,
     timeout_option,
     view_options,
     workload_options,
@@ -56,22 +57,8 @@ from partywall.report.terminal import Shown
     show_default=True,
     help="One image for all containers, or one of each one's own.",
 )
-@click.option(
-    "--threshold",
-    type=RATE,
-    default=THRESHOLD,
-    show_default=True,
-    help="Transfers per operation above which an object is a wall.",
-)
-@click.option(
-    "--at",
-    "sharers",
-    type=click.IntRange(2, 100_000),
-    default=AT,
-    show_default=True,
-    metavar="N",
-    help="Containers that verdict and figures are for, however many run.",
-)
+@threshold_option
+@at_option
 @click.option(
     "--fail-above",
     type=RATE,

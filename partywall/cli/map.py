@@ -12,10 +12,9 @@ import click
 from partywall import workloads
 from partywall.advice import map as maps
 from partywall.advice.map import Map
-from partywall.analyse.verdict import AT, THRESHOLD
 from partywall.cli.options import (
     FILE,
-    RATE,
+    at_option,
     commands,
     jobs_option,
     keep,
@@ -25,6 +24,7 @@ from partywall.cli.options import (
     results_option,
     say,
     shape_of,
+    threshold_option,
     timeout_option,
 )
 from partywall.core import cache
@@ -58,22 +58,8 @@ from partywall.workloads import Workload
     help="Operations, may be given again; all, in one place each, if not given.",
 )
 @click.option("--containers", "-n", type=int, help="Containers.  [default: 8]")
-@click.option(
-    "--at",
-    "sharers",
-    type=click.IntRange(2, 100_000),
-    default=AT,
-    show_default=True,
-    metavar="N",
-    help="Containers that figures are for, however many run.",
-)
-@click.option(
-    "--threshold",
-    type=RATE,
-    default=THRESHOLD,
-    show_default=True,
-    help="Transfers per operation above which an object is a wall.",
-)
+@at_option
+@threshold_option
 @click.option(
     "--mix",
     "mix",

@@ -16,6 +16,7 @@ import click
 from rich.console import Console
 
 from partywall import __version__
+from partywall.analyse.verdict import AT, THRESHOLD
 from partywall.core import cache
 from partywall.core.errors import PartywallError, UsageProblem
 from partywall.core.progress import Progress, Quiet, Terminal
@@ -235,6 +236,22 @@ def workload_options(command: click.decorators.FC) -> click.decorators.FC:
     )(command)
 
 
+threshold_option = click.option(
+    "--threshold",
+    type=RATE,
+    default=THRESHOLD,
+    show_default=True,
+    help="Transfers per operation above which an object is a wall.",
+)
+at_option = click.option(
+    "--at",
+    "sharers",
+    type=click.IntRange(2, 100_000),
+    default=AT,
+    show_default=True,
+    metavar="N",
+    help="Containers that verdict and figures are for, however many run.",
+)
 results_option = click.option(
     "--results",
     "folder",

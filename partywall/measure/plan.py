@@ -7,6 +7,8 @@ import gc
 from dataclasses import dataclass
 from pathlib import Path
 
+import drgn
+
 from partywall import guest
 from partywall.analyse import names, verdict
 from partywall.analyse.workload import Analysis
@@ -17,6 +19,7 @@ from partywall.guest import Guest, image
 from partywall.guest.qemu import Qemu
 from partywall.kernels import Kernel, require
 from partywall.record import hooks, recording
+from partywall.record.hooks import Hooks
 from partywall.record.recording import Recording
 from partywall.record.wanted import require_functions
 from partywall.results.result import WorkloadResult
@@ -89,6 +92,46 @@ class Plan:
             less.append("all of /proc")
         return f"docker ({', '.join(less)})" if less else "docker"
 
+    def settings(
+        self,
+        initramfs: tuple[bytes, ...],
+        watched: Hooks,
+        plugin: Path,
+        memory: int,
+        *,
+        rounds: int = 0,
+    ) -> guest.Settings:
+        """Return the settings of a guest that is recorded.
+
+        ``plugin``, ``memory``: as for `measure`; ``rounds``: as for `guest.Settings`.
+        """
+        return guest.Settings(
+            qemu=self.qemu,
+            kernel_image=self.kernel.image,
+            initramfs=initramfs,
+            topology=self.topology,
+            plugin=plugin,
+            hooks=watched.text,
+            command_line=guest.command_line(self.kernel.release, self.parameters),
+            timeout=self.timeout,
+            visit_distance=self.visit_distance,
+            memory_limit=memory,
+            rounds=rounds,
+        )
+
+    def analysis(self, recorded: Recording, watched: Hooks, prog: drgn.Program) -> Analysis:
+        """Return the analysis of a recording of this plan's workload."""
+        return Analysis(
+            recorded,
+            watched,
+            prog,
+            kernel=self.kernel,
+            workload=self.workload,
+            topology=self.topology,
+            threshold=self.threshold,
+            at=self.at,
+        )
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -114,18 +157,7 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
         image.job(plan.workload, plan.topology, confined=plan.confined, layers=plan.layers),
     )
     watched = hooks.build(plan.kernel.vmlinux, plan.workload)
-    settings = guest.Settings(
-        qemu=plan.qemu,
-        kernel_image=plan.kernel.image,
-        initramfs=parts,
-        topology=plan.topology,
-        plugin=plugin,
-        hooks=watched.text,
-        command_line=guest.command_line(plan.kernel.release, plan.parameters),
-        timeout=plan.timeout,
-        visit_distance=plan.visit_distance,
-        memory_limit=memory,
-    )
+    settings = plan.settings(parts, watched, plugin, memory)
     with Guest(settings) as machine:
         with progress.step(f"{plan.title}: guest", guest.expected_seconds(plan.topology)):
             try:
@@ -136,16 +168,8 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
                 raise
         check_windows(recorded, plan.topology)
         with progress.step(f"{plan.title}: walls and their names"):
-            found = Analysis(
-                recorded,
-                watched,
-                names.attach(machine, plan.kernel),
-                kernel=plan.kernel,
-                workload=plan.workload,
-                topology=plan.topology,
-                threshold=plan.threshold,
-                at=plan.at,
-            ).conclude(plan.confinement, digest)
+            prog = names.attach(machine, plan.kernel)
+            found = plan.analysis(recorded, watched, prog).conclude(plan.confinement, digest)
             found = found.model_copy(update={"layers": plan.layers})
             return Measured(found, machine.said("version") or "unknown")
 

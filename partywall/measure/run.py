@@ -17,6 +17,7 @@ from partywall.core.errors import EnvironmentProblem, PartywallError
 from partywall.core.progress import Progress
 from partywall.core.topology import Layers, Topology
 from partywall.guest import image, processor, qemu
+from partywall.guest.qemu import Qemu
 from partywall.kernels import Kernel
 from partywall.measure import memory
 from partywall.measure.plan import Measured, Plan, measure
@@ -57,6 +58,23 @@ class Wanted:
     layers: Sequence[Layers] = ("shared",)
     jobs: int = field(default_factory=default_jobs)
 
+    def plan(
+        self, machine: Qemu, workload: Workload, shape: Topology, layers: Layers = "shared"
+    ) -> Plan:
+        """Return how to measure one workload in one topology."""
+        return Plan(
+            kernel=self.kernel,
+            qemu=machine,
+            workload=workload,
+            topology=shape,
+            confined=self.confined,
+            threshold=self.threshold,
+            at=self.at,
+            timeout=self.timeout,
+            parameters=self.parameters,
+            layers=layers,
+        )
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -75,26 +93,11 @@ def topologies(workload: Workload) -> list[Topology]:
 def plans(wanted: Wanted) -> list[Plan]:
     """Everything to measure, each checked before anything boots."""
     machine = qemu.find()
-    shapes = [
-        (workload, shape, layers)
+    found = [
+        wanted.plan(machine, workload, shape, layers)
         for workload in wanted.workloads
         for shape in ([wanted.topology] if wanted.topology else topologies(workload))
         for layers in wanted.layers
-    ]
-    found = [
-        Plan(
-            kernel=wanted.kernel,
-            qemu=machine,
-            workload=workload,
-            topology=shape,
-            confined=wanted.confined,
-            threshold=wanted.threshold,
-            at=wanted.at,
-            timeout=wanted.timeout,
-            parameters=wanted.parameters,
-            layers=layers,
-        )
-        for workload, shape, layers in shapes
     ]
     for plan in found:
         plan.check()

@@ -17,7 +17,6 @@ import drgn
 from partywall import guest
 from partywall.analyse import names
 from partywall.analyse.beside import Side
-from partywall.analyse.workload import Analysis
 from partywall.core.errors import EnvironmentProblem, PartywallError
 from partywall.core.progress import Progress
 from partywall.guest import Guest, sitting
@@ -96,19 +95,7 @@ def _sit(
         sitting.job(rounds, plan.topology, confined=plan.confined),
     )
     watched = hooks.build(plan.kernel.vmlinux, _counting_all(rounds))
-    settings = guest.Settings(
-        qemu=plan.qemu,
-        kernel_image=plan.kernel.image,
-        initramfs=parts,
-        topology=plan.topology,
-        plugin=plugin,
-        hooks=watched.text,
-        command_line=guest.command_line(plan.kernel.release, plan.parameters),
-        timeout=plan.timeout,
-        visit_distance=plan.visit_distance,
-        memory_limit=memory,
-        rounds=len(rounds),
-    )
+    settings = plan.settings(parts, watched, plugin, memory, rounds=len(rounds))
     with Guest(settings) as machine:
         with progress.step(
             f"guest for {len(rounds)} rounds", guest.expected_seconds(plan.topology)
@@ -175,19 +162,11 @@ def _analysed(
     """Return what a round's recording shows, or why nothing."""
     try:
         check_windows(recorded, plan.topology)
-        analysis = Analysis(
-            recorded,
-            watched,
-            memory_of(),
-            kernel=plan.kernel,
-            workload=each.workload,
-            topology=plan.topology,
-            threshold=plan.threshold,
-            at=plan.at,
-        )
+        own = replace(plan, workload=each.workload)
+        analysis = own.analysis(recorded, watched, memory_of())
         if each.beside is not None:
             return analysis.touches(_sides(each, each.beside, plan.topology.containers))
-        return analysis.conclude(replace(plan, workload=each.workload).confinement, digest)
+        return analysis.conclude(own.confinement, digest)
     except PartywallError as error:
         return error
 

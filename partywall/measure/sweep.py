@@ -78,17 +78,8 @@ def plan_of(wanted: Wanted) -> Plan:
     """Return how to measure what is wanted, with its first workload."""
     guest.clean_up()
     hooks.require(wanted.kernel.vmlinux)
-    return Plan(
-        kernel=wanted.kernel,
-        qemu=qemu.find(),
-        workload=wanted.workloads[0],
-        topology=wanted.topology or Topology(run.DEFAULT_CONTAINERS, 1),
-        confined=wanted.confined,
-        threshold=wanted.threshold,
-        at=wanted.at,
-        timeout=wanted.timeout,
-        parameters=wanted.parameters,
-    )
+    shape = wanted.topology or Topology(run.DEFAULT_CONTAINERS, 1)
+    return wanted.plan(qemu.find(), wanted.workloads[0], shape)
 
 
 def in_guests(

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import math
-
 from partywall import __version__
 from partywall.report.html import pages
 from partywall.results.touches import Beside, Touch
@@ -17,8 +15,8 @@ _HOT = 30.0
 
 
 def heat(touch: Touch) -> str:
-    """Return how hot a cell is, from 0 to 1: by the logarithm of its transfers."""
-    return f"{min(1.0, math.log1p(touch.transfers) / math.log1p(_HOT)):.3f}"
+    """Return how hot a cell is, as `pages.heat`."""
+    return pages.heat(touch.transfers, _HOT)
 
 
 def told(touch: Touch) -> str:

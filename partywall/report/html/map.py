@@ -51,8 +51,8 @@ def changes(found: Map) -> list[Change]:
 
 
 def heat(cell: Cell) -> str:
-    """Return how hot a cell is, from 0 to 1: by the logarithm of its transfers."""
-    return f"{min(1.0, math.log1p(cell.transfers) / math.log1p(_HOT)):.3f}"
+    """Return how hot a cell is, as `pages.heat`."""
+    return pages.heat(cell.transfers, _HOT)
 
 
 def families(found: Map) -> dict[str, list[Operation]]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
@@ -33,6 +34,11 @@ def environment() -> Environment:
         "hex": signed_hex,
     }
     return made
+
+
+def heat(transfers: float, hottest: float) -> str:
+    """Return how hot a cell is, from 0 to 1: by the logarithm of its transfers."""
+    return f"{min(1.0, math.log1p(transfers) / math.log1p(hottest)):.3f}"
 
 
 def asset(name: str) -> Markup:
