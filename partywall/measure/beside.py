@@ -15,19 +15,13 @@ from partywall.workloads import Workload
 
 
 def beside(wanted: Wanted, neighbours: Sequence[Workload], progress: Progress) -> Beside:
-    """Measure each of ``wanted.workloads`` beside each of the neighbours.
+    """Measure each of ``wanted.workloads`` beside each of the neighbours, and beside its like.
 
     One run of a pair says what each does to the other. Raise what the first pair failed
     of if all did.
     """
     plan = sweep.plan_of(wanted)
-    half = plan.topology.containers // 2
-    pairs: dict[frozenset[str], Round] = {}
-    for victim in wanted.workloads:
-        for neighbour in neighbours:
-            key = frozenset((victim.title, neighbour.title))
-            pairs.setdefault(key, Round(victim, neighbour, half))
-    rounds = list(pairs.values())
+    rounds = rounds_of(wanted.workloads, neighbours, plan.topology.containers // 2)
     became, versions = sweep.in_guests(plan, rounds, wanted.jobs, progress)
     found = [one for one in became if isinstance(one, tuple)]
     if not found:
@@ -40,7 +34,7 @@ def beside(wanted: Wanted, neighbours: Sequence[Workload], progress: Progress) -
         (one.victim, one.neighbour): one
         for both in found
         for one in both
-        if one.victim in victims and one.neighbour in others
+        if one.victim in victims and one.neighbour in (*others, one.victim)
     }
     every = {one.title: one.operation for one in (*wanted.workloads, *neighbours)}
     return Beside(
@@ -55,3 +49,19 @@ def beside(wanted: Wanted, neighbours: Sequence[Workload], progress: Progress) -
         touches=[touches[key] for key in sorted(touches)],
         failed=sweep.failures(rounds, became),
     )
+
+
+def rounds_of(
+    victims: Sequence[Workload], neighbours: Sequence[Workload], half: int
+) -> list[Round]:
+    """Return the rounds that it takes: each two operations once, in ``half`` containers each.
+
+    What only a pair shows can't be told of a victim without its like beside it, so that
+    is measured whether the victim is among the neighbours or not.
+    """
+    pairs: dict[frozenset[str], Round] = {}
+    for victim in victims:
+        for neighbour in (*neighbours, victim):
+            key = frozenset((victim.title, neighbour.title))
+            pairs.setdefault(key, Round(victim, neighbour, half))
+    return list(pairs.values())

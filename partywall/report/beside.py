@@ -32,8 +32,10 @@ def _blocks(found: Beside, everything: bool) -> Iterator[RenderableType]:
     yield text("What no operation shows by itself", "bold")
     if found.new:
         yield from _touches(found.new, found, everything)
-    else:
+    elif len(found.unknown) < len(found.victims):
         yield indent(text("nothing: each meets others only at what it meets its like at"), 2)
+    if found.unknown:
+        yield indent(text(not_known(found)), 2)
     yield ""
     yield text("All that others do", "bold")
     worst = sorted(found.touches, key=lambda one: (-one.transfers, one.victim, one.neighbour))
@@ -43,6 +45,11 @@ def _blocks(found: Beside, everything: bool) -> Iterator[RenderableType]:
         yield text(f"Not measured: {count(len(found.failed), 'pair')}", "bold")
         for one in found.failed:
             yield indent(text(f"{one.title}: {one.why}"), 2)
+
+
+def not_known(found: Beside) -> str:
+    """Return of whom it can't be said what only a pair shows."""
+    return f"not known of {', '.join(found.unknown)}: there is no figure of it beside its like"
 
 
 def _touches(touches: Sequence[Touch], found: Beside, everything: bool) -> Iterator[RenderableType]:

@@ -62,7 +62,8 @@ class Beside(Document):
     def new(self) -> list[Touch]:
         """What no operation shows by itself, the worst first.
 
-        The victim meets others there at an object that it does not meet its like at.
+        The victim meets others there at an object that it does not meet its like at. Of
+        those in `unknown` nothing can be said.
         """
         own = {t.victim: {o.object for o in t.objects} for t in self.touches if _same(t)}
         found = [
@@ -72,6 +73,14 @@ class Beside(Document):
             if (fresh := [o for o in t.objects if o.object not in own[t.victim]])
         ]
         return sorted(found, key=lambda t: (-t.transfers, t.victim, t.neighbour))
+
+    @property
+    def unknown(self) -> list[str]:
+        """Victims of which it is not known what they meet their like at.
+
+        That could not be measured; a result of an older version may not have tried.
+        """
+        return [one for one in self.victims if self.of(one, one) is None]
 
 
 def _same(touch: Touch) -> bool:

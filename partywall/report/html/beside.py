@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from partywall import __version__
+from partywall.report.beside import not_known
 from partywall.report.html import pages
 from partywall.results.touches import Beside, Touch
 
@@ -27,14 +28,20 @@ def told(touch: Touch) -> str:
 
 def render(found: Beside) -> str:
     """Return the page. Equal results give equal pages."""
-    rows = [(one, [found.of(one, other) for other in found.neighbours]) for one in found.victims]
+    rows = [
+        (one, found.of(one, one), [found.of(one, other) for other in found.neighbours])
+        for one in found.victims
+    ]
     return (
         pages.environment()
         .get_template("beside.html.j2")
         .render(
             found=found,
             rows=rows,
+            like=any(one not in found.neighbours for one in found.victims),
             new=found.new[:LISTED],
+            left=len(found.new[LISTED:]),
+            not_known=not_known(found) if found.unknown else "",
             heat=heat,
             told=told,
             version=__version__,
