@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import difflib
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
@@ -11,12 +12,17 @@ from pydantic import Field
 
 from partywall.advice.mends import Advice
 from partywall.core.errors import UsageProblem
+from partywall.core.topology import Topology
+from partywall.results import parts
 from partywall.results.document import Document, Model
 from partywall.results.result import KernelId, Line, Result, WorkloadResult
 
 SCHEMA: Final = "partywall.map/1"
 
-MOST = 26
+LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+"""What kernels are called where they have a column, if there are several."""
+
+MOST = len(LETTERS)
 """Kernels of a map."""
 
 
@@ -57,7 +63,9 @@ class Reach(Model):
     most: float
     sum: float = Field(description="Of all of them, an operation of each.")
     mix: float | None = Field(
-        default=None, description="Per operation of the mix that was stated, if one was."
+        default=None,
+        description="Per operation of the mix that was stated, less what the map `lacks`; "
+        "null if none was stated.",
     )
 
 
@@ -81,6 +89,8 @@ class Mapped(Model):
     kernel: KernelId
     created: str
     sharers: int = Field(description="Containers that figures are for.")
+    topology: Topology = Field(description="Those that ran.")
+    confined: bool = Field(description="As Docker does, or with --unconfined.")
 
 
 class Map(Document):
@@ -91,6 +101,29 @@ class Map(Document):
     operations: list[Operation]
     objects: list[Object]
     mix: dict[str, float] = Field(description="Weight of each operation, if any were stated.")
+    lacks: dict[str, list[int]] = Field(
+        default_factory=dict,
+        description="Operations of the mix that some kernels have no figure of, by their numbers "
+        "in kernels[]. What the mix pays is without these on all kernels, so that it compares.",
+    )
+    threshold: float = Field(description="Transfers per operation that walls have more than.")
+
+    @property
+    def labels(self) -> list[str]:
+        """What kernels are called: releases, with letters where one has several columns."""
+        releases = [one.kernel.release for one in self.kernels]
+        times = Counter(releases)
+        return [
+            f"{release} ({letter})" if times[release] > 1 else release
+            for release, letter in zip(releases, LETTERS, strict=False)
+        ]
+
+    @property
+    def again(self) -> list[str]:
+        """Letters of kernels that have several columns: what was not put together."""
+        times = Counter(one.kernel.release for one in self.kernels)
+        named = zip(LETTERS, self.kernels, strict=False)
+        return [letter for letter, one in named if times[one.kernel.release] > 1]
 
 
 def draw(results: Sequence[Result], mix: Mapping[str, float] | None = None) -> Map:
@@ -98,98 +131,98 @@ def draw(results: Sequence[Result], mix: Mapping[str, float] | None = None) -> M
 
     Results of one kernel that have no operation in common, made alike, are parts of one
     column; any others stand side by side. ``mix``: how often each operation is done, by title,
-    in any unit. UsageProblem if one of these was not measured, or results can't be compared.
+    in any unit; what one of the kernels has no figure of is left out of it on all, and said.
+    UsageProblem if that leaves nothing, one was not asked for, or results can't be compared.
     """
-    results = _joined(results)
-    if len(results) > MOST:
-        raise UsageProblem(
-            f"{len(results)} kernels are more than a map has room for", f"at most {MOST}"
-        )
-    sharers = [_sharers(result) for result in results]
+    results = parts.joined(results)
+    check_number(len(results))
+    sharers = [parts.sharers(result) for result in results]
     if len(set(sharers)) > 1:
         raise UsageProblem(
             f"these maps are for {' and '.join(map(str, sorted(set(sharers))))} containers",
             "measure them with the same --at",
         )
+    threshold = parts.threshold(results)
     titles = _titles(results)
     weights = dict(mix or {})
-    unknown = sorted(set(weights) - set(titles))
-    if unknown:
-        raise UsageProblem(
-            f"the mix has {unknown[0]}, which was not measured", "partywall workloads shows all"
-        )
+    check_mix(weights, titles)
     columns = [_column(result) for result in results]
+    lacks = _lacks(weights, columns)
+    whole = {title: weight for title, weight in weights.items() if title not in lacks}
+    if weights and not whole:
+        raise UsageProblem(
+            "no operation of the mix has a figure on all kernels",
+            f"such as {next(iter(lacks))}: show the kernels one by one, or take another mix",
+        )
     operations = [
         Operation(title=title, operation=said, cells=[column.get(title) for column in columns])
         for title, said in titles.items()
     ]
     return Map(
         kernels=[
-            Mapped(kernel=result.kernel, created=result.created, sharers=number)
+            Mapped(
+                kernel=result.kernel,
+                created=result.created,
+                sharers=number,
+                topology=parts.between(result)[0].topology,
+                confined=parts.between(result)[0].confinement != "unconfined",
+            )
             for result, number in zip(results, sharers, strict=True)
         ],
         operations=operations,
-        objects=_objects(operations, len(results), weights),
+        objects=_objects(operations, len(results), whole),
         mix=weights,
+        lacks=lacks,
+        threshold=threshold,
     )
 
 
-def _joined(results: Iterable[Result]) -> list[Result]:
-    """Return results with those put together that are parts of one kernel's."""
-    found: list[Result] = []
-    for result in results:
-        for number, other in enumerate(found):
-            if (
-                (other.kernel, other.environment) == (result.kernel, result.environment)
-                and _sharers(other) == _sharers(result)
-                and not _asked(other) & _asked(result)
-            ):
-                found[number] = other.model_copy(
-                    update={
-                        "created": max(other.created, result.created),
-                        "workloads": [*other.workloads, *result.workloads],
-                        "failed": [*other.failed, *result.failed],
-                    }
-                )
-                break
-        else:
-            found.append(result)
-    return found
+def check_number(kernels: int) -> None:
+    """UsageProblem if these are more kernels than a map has columns for."""
+    if kernels > MOST:
+        raise UsageProblem(f"{kernels} kernels are more than a map has room for", f"at most {MOST}")
 
 
-def _asked(result: Result) -> set[str]:
-    return {one.title for one in result.workloads} | {one.title for one in result.failed}
-
-
-def _sharers(result: Result) -> int:
-    numbers = {one.sharers for one in result.workloads if one.scope == "between"}
-    if len(numbers) != 1:
+def check_mix(mix: Mapping[str, float], titles: Iterable[str]) -> None:
+    """UsageProblem if the mix has an operation that is none of these."""
+    known = list(titles)
+    unknown = next((title for title in mix if title not in known), None)
+    if unknown is not None:
+        near = ", ".join(difflib.get_close_matches(unknown, known, 3))
         raise UsageProblem(
-            f"{result.kernel.release}: a map is of containers, all as many",
-            "make it with partywall map",
+            f"the mix has {unknown}, which is none of the operations of this map",
+            f"near: {near}" if near else "partywall workloads shows all",
         )
-    return numbers.pop()
+
+
+def _lacks(mix: Iterable[str], columns: Sequence[Mapping[str, Cell]]) -> dict[str, list[int]]:
+    """Operations of the mix without a figure, by the numbers of the columns that lack it."""
+    found = {
+        title: [
+            number
+            for number, column in enumerate(columns)
+            if title not in column or column[title].failed is not None
+        ]
+        for title in mix
+    }
+    return {title: numbers for title, numbers in found.items() if numbers}
 
 
 def _titles(results: Iterable[Result]) -> dict[str, str]:
     """What each operation is, by title, in the order of the results."""
     found: dict[str, str] = {}
     for result in results:
-        for one in _between(result):
+        for one in parts.between(result):
             found.setdefault(one.title, one.operation)
         for failure in result.failed:
             found.setdefault(failure.title, failure.operation)
     return found
 
 
-def _between(result: Result) -> list[WorkloadResult]:
-    return [one for one in result.workloads if one.scope == "between"]
-
-
 def _column(result: Result) -> dict[str, Cell]:
     advice = Advice(result)
     cells = {one.title: Cell(failed=one.why) for one in result.failed}
-    for one in _between(result):
+    for one in parts.between(result):
         cells[one.title] = Cell(
             verdict=one.verdict,
             transfers=one.moved,

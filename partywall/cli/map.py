@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from partywall import workloads
 from partywall.advice import map as maps
@@ -34,7 +35,7 @@ from partywall.kernels import Request, resolve
 from partywall.measure import beside, run, sweep
 from partywall.report import beside as pairs
 from partywall.report import map as view
-from partywall.results import document, store
+from partywall.results import document, parts, store
 from partywall.results.result import Result
 from partywall.results.touches import Beside
 from partywall.workloads import Workload
@@ -104,6 +105,9 @@ def map_command(
     results of partywall map, it shows these and measures nothing.
     """
     weights = _weights(mix)
+    if files:
+        _only_to_measure()
+    maps.check_number(len(kernels))
     if output is not None and (files or neighbours or len(kernels) > 1):
         raise UsageProblem(
             "--output is for the result of one kernel, without --beside",
@@ -132,12 +136,18 @@ def map_command(
                 "leave out --kernel and -w, or the files",
             )
         results = [store.load(file) for file in files]
+        if _given("threshold"):
+            results = [parts.raised(result, threshold) for result in results]
     else:
         chosen = workloads.select(names) if names else sweep.usual(_every())
+        maps.check_mix(weights, [one.title for one in chosen])
         results = []
         with progress_on_terminal() as progress:
-            for name in kernels or ("debian",):
-                wanted = asked.of(name, chosen, progress)
+            every = [asked.of(name, chosen, progress) for name in kernels or ("debian",)]
+            for wanted in every[1:]:
+                # What is wrong with these is said before the first one is measured.
+                sweep.plan_of(wanted)
+            for wanted in every:
                 result, failed = _measured(wanted, folder, output, progress)
                 status = status or failed
                 results += [result] if result else []
@@ -151,6 +161,31 @@ def map_command(
     if html_file is not None:
         _write(html_file, drawn)
     return status
+
+
+_TO_MEASURE = {
+    "containers": "--containers",
+    "sharers": "--at",
+    "timeout": "--timeout",
+    "jobs": "--jobs",
+    "folder": "--results",
+}
+
+
+def _given(name: str) -> bool:
+    """Whether the user gave this parameter of the command."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source not in {None, ParameterSource.DEFAULT}
+
+
+def _only_to_measure() -> None:
+    """UsageProblem if an option was given that says how to measure."""
+    for name, option in _TO_MEASURE.items():
+        if _given(name):
+            raise UsageProblem(
+                f"{option} says how to measure, and can't be applied to saved results",
+                "leave it out, or measure again with it",
+            )
 
 
 @dataclass(frozen=True)

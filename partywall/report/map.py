@@ -7,12 +7,9 @@ from collections.abc import Iterator
 
 from rich.console import Console, RenderableType
 
-from partywall.advice.map import Cell, Map, Reach
+from partywall.advice.map import LETTERS, Cell, Map, Mapped, Reach
 from partywall.report.blocks import columns, indent, more, print_blocks, text
-from partywall.report.words import count, rate
-
-LETTERS = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-"""What kernels are called where they have a column, if there are several."""
+from partywall.report.words import count, rate, topology
 
 OBJECTS, OPERATIONS = 20, 30
 """Objects and operations that are shown unless all are asked for."""
@@ -30,12 +27,35 @@ def _blocks(found: Map, everything: bool) -> Iterator[RenderableType]:
         letter = f"{LETTERS[number]}  " if len(found.kernels) > 1 else ""
         yield text(f"{letter}Linux {one.kernel.release} ({one.kernel.source})", "bold")
         yield indent(text(_summary(cells)), 2)
+        if letter.strip() in found.again:
+            yield indent(text(f"measured {one.created}, {made(one)}"), 2)
+    if found.again:
+        yield text(apart(found), "dim")
     yield text(f"Figures are transfers per operation, for {count(sharers, 'container')}.", "dim")
     yield ""
     yield from _objects(found, everything)
     yield ""
     yield from _operations(found, everything)
     yield from _failures(found)
+
+
+def made(one: Mapped) -> str:
+    """Return in what containers a kernel was measured."""
+    return f"{topology(one.topology)}{'' if one.confined else ', unconfined'}"
+
+
+def apart(found: Map) -> str:
+    """Return why one kernel has several columns."""
+    return (
+        f"{' and '.join(found.again)} are of kernels that are called alike, not put together: "
+        "these differ, or have operations in common, or were measured otherwise."
+    )
+
+
+def left_out(found: Map, title: str, numbers: list[int]) -> str:
+    """Return that the mix is without an operation, and why."""
+    lacking = " and ".join(found.labels[number] for number in numbers)
+    return f"without {title}, of which there is no figure on {lacking}"
 
 
 def _summary(cells: list[Cell | None]) -> str:
@@ -51,6 +71,8 @@ def _objects(found: Map, everything: bool) -> Iterator[RenderableType]:
     shown = found.objects if everything else found.objects[:OBJECTS]
     head = "What costs most over all operations"
     yield text(f"{head}, of the mix that you stated" if found.mix else head, "bold")
+    for title, numbers in found.lacks.items():
+        yield indent(text(left_out(found, title, numbers), "dim"), 2)
     several = len(found.kernels) > 1
     # With several kernels there is room for the most alone.
     told = ("mix",) if found.mix else ("ops", "most") if several else ("ops", "each")
@@ -114,9 +136,9 @@ def _cell(cell: Cell | None) -> str:
 
 def _failures(found: Map) -> Iterator[RenderableType]:
     failed = [
-        (operation.title, one.kernel.release, cell.failed)
+        (operation.title, name, cell.failed)
         for operation in found.operations
-        for one, cell in zip(found.kernels, operation.cells, strict=True)
+        for name, cell in zip(found.labels, operation.cells, strict=True)
         if cell is not None and cell.failed is not None
     ]
     if not failed:

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
+from pathlib import Path
+from typing import Any
 
 import builders
 import numpy as np
@@ -17,16 +20,21 @@ from partywall.advice import map as maps
 from partywall.analyse.beside import Side, touch
 from partywall.analyse.transfers import Parties
 from partywall.cli import commands
+from partywall.cli import map as command
 from partywall.core.errors import UsageProblem
+from partywall.core.progress import Progress
+from partywall.core.topology import Topology
 from partywall.guest.sitting import Round
+from partywall.kernels import Kernel, Request
 from partywall.measure import sweep
+from partywall.measure.run import Wanted
 from partywall.report import beside as pairs
 from partywall.report import map as view
 from partywall.report.html import beside as matrix
 from partywall.report.html import map as page
-from partywall.results import document
+from partywall.results import document, parts, store
 from partywall.results.failures import Failure
-from partywall.results.result import Result
+from partywall.results.result import Result, Sums
 from partywall.results.touches import Beside, Touch, Touched
 
 
@@ -82,8 +90,34 @@ def test_a_mix_ranks_by_what_it_pays() -> None:
     assert [one.reach[0].mix for one in drawn.objects if one.reach[0]] == pytest.approx(
         [(3 * 2.0 + 4.0) / 4, 0.1 / 4]
     )
-    with pytest.raises(UsageProblem, match="the mix has exec, which was not measured"):
+    with pytest.raises(UsageProblem, match="the mix has exec, which is none of the operations"):
         maps.draw([OLD], {"exec": 1.0})
+
+
+def test_what_of_a_mix_one_kernel_lacks_is_left_out_on_all() -> None:
+    # The new kernel can't run fork, which costs most: that does not make it a better one.
+    broken = NEW.model_copy(
+        update={
+            "workloads": [one for one in NEW.workloads if one.title != "fork"],
+            "failed": [Failure(title="fork", operation="one fork", why="it broke")],
+        }
+    )
+    drawn = maps.draw([OLD, broken], {"fork": 3.0, "pipe": 1.0})
+    label = next(one for one in drawn.objects if one.name == "label")
+    assert [reach.mix for reach in label.reach if reach] == [4.0, 4.0]
+    assert drawn.lacks == {"fork": [1]}
+    assert "without fork, of which there is no figure on 7.3.0" in printed(drawn)
+    assert "without fork, of which there is no figure on 7.3.0" in page.render(drawn)
+    with pytest.raises(UsageProblem, match="no operation of the mix has a figure on all kernels"):
+        maps.draw([OLD, broken], {"fork": 3.0})
+    # What was not asked for lacks, too.
+    assert maps.draw([OLD, NEW], {"exec": 1.0, "pipe": 1.0}).lacks == {"exec": [0, 1]}
+
+
+def test_a_misspelt_operation_of_a_mix_is_told_what_is_near() -> None:
+    with pytest.raises(UsageProblem) as raised:
+        maps.draw([OLD], {"pip": 1.0})
+    assert raised.value.hint == "near: pipe"
 
 
 def test_what_could_not_be_measured_is_a_row() -> None:
@@ -120,7 +154,9 @@ def test_parts_of_one_kernel_are_one_column() -> None:
     assert [one.created for one in drawn.kernels] == ["2027-01-01T00:00:00Z", NEW.created]
 
 
-@pytest.mark.parametrize("differs", ["operations", "kernel", "environment", "failed"])
+@pytest.mark.parametrize(
+    "differs", ["operations", "kernel", "environment", "failed", "shape", "confinement"]
+)
 def test_what_is_no_part_of_a_column_has_its_own(differs: str) -> None:
     one, other = with_walls("6.1.1", pipe={}), with_walls("6.1.1", dup={})
     if differs == "operations":
@@ -131,10 +167,66 @@ def test_what_is_no_part_of_a_column_has_its_own(differs: str) -> None:
     elif differs == "environment":
         environment = other.environment.model_copy(update={"command_line": "other"})
         other = other.model_copy(update={"environment": environment})
+    elif differs == "shape":
+        other = made(other, topology=Topology(16, 1), at=8)
+    elif differs == "confinement":
+        other = made(other, confinement="unconfined")
     else:
         failed = [Failure(title="pipe", operation="one pipe", why="it broke")]
         other = other.model_copy(update={"failed": failed})
-    assert len(maps.draw([one, other]).kernels) == 2
+    drawn = maps.draw([one, other])
+    assert drawn.labels == ["6.1.1 (A)", "6.1.1 (B)"]
+    text = printed(drawn)
+    assert "A and B are of kernels that are called alike, not put together" in text
+    shape = "16 x 1" if differs == "shape" else "8 x 1"
+    confined = ", unconfined" if differs == "confinement" else ""
+    assert f"measured {other.created}, {shape}{confined}\n" in text
+    told = page.render(drawn)
+    assert "A and B are of kernels that are called alike, not put together" in told
+    assert f"measured {other.created}, {shape}{confined}<" in told
+
+
+def made(result: Result, **otherwise: Any) -> Result:
+    """A result of workloads that were measured otherwise."""
+    changed = [one.model_copy(update=otherwise) for one in result.workloads]
+    return result.model_copy(update={"workloads": changed})
+
+
+def test_an_operation_that_is_there_twice_is_refused() -> None:
+    twice = with_walls("6.1.1", pipe={"label": 4.0}, dup={})
+    wide = builders.workload("pipe", [], topology=Topology(4, 2), at=8)
+    both = twice.model_copy(update={"workloads": [*twice.workloads, wide]})
+    with pytest.raises(UsageProblem, match=r"6\.1\.1: pipe is in one result twice, as 4 x 2 and 8"):
+        maps.draw([both])
+    failed = [Failure(title="dup", operation="one dup", why="it broke")]
+    with pytest.raises(UsageProblem, match=r"dup is in one result twice$"):
+        maps.draw([twice.model_copy(update={"failed": failed})])
+
+
+def test_other_thresholds_are_not_put_together_but_one_does_for_all() -> None:
+    low = with_walls("6.1.1", pipe={"label": 4.0, "node": 0.1})
+    high = made(with_walls("7.3.0", pipe={"label": 4.0}), threshold=0.5)
+    with pytest.raises(UsageProblem, match=r"have more than 0\.01 and 0\.5 transfers") as refused:
+        maps.draw([low, high])
+    assert refused.value.hint == "add --threshold 0.5, which does for all of them"
+    drawn = maps.draw([parts.raised(one, 0.5) for one in (low, high)])
+    assert [one.name for one in drawn.objects] == ["label"]
+    assert drawn.threshold == 0.5
+    with pytest.raises(UsageProblem, match=r"walls above 0\.5 alone were kept"):
+        parts.raised(high, 0.01)
+
+
+def test_a_higher_threshold_makes_rest_of_walls() -> None:
+    sums = Sums(walls=4.1, handed_over=0.2, rest=0.3)
+    result = made(with_walls("6.1.1", pipe={"label": 4.0, "node": 0.1}), sums=sums)
+    (one,) = parts.raised(result, 1.0).workloads
+    assert ([wall.name for wall in one.found], one.verdict) == (["label"], "walls")
+    assert one.sums is not None
+    assert (one.sums.walls, one.sums.rest) == (pytest.approx(4.0), pytest.approx(0.4))
+    (none,) = parts.raised(result, 4.0).workloads
+    assert (none.walls, none.found, none.verdict) == ([], [], "no wall")
+    (none,) = parts.raised(result, 5.0).workloads
+    assert none.verdict == "isolated"
 
 
 def test_kernels_side_by_side_fit_a_terminal() -> None:
@@ -161,6 +253,53 @@ def test_the_page_has_what_differs_first_and_loads_nothing() -> None:
     assert "it broke" in text
     assert not re.findall(r'(?:src|href)="(?!#)', text)
     assert text == page.render(maps.draw([OLD, NEW]))
+
+
+def test_a_kernel_that_failed_hides_no_change_between_its_neighbours() -> None:
+    broken = with_walls("6.6.1", dup={}).model_copy(
+        update={"failed": [Failure(title="fork", operation="one fork", why="it broke")]}
+    )
+    told = page.changes(maps.draw([OLD, broken, NEW]))
+    (fork,) = (one for one in told if one.title == "fork")
+    assert (fork.before, fork.after, fork.was, fork.now) == ("6.1.1", "7.3.0", 2.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("releases", "heads"),
+    [
+        (["6.1.0-56-cloud", "7.3.4"], ["6.1.0", "7.3.4"]),
+        (["6.12.1-stock", "6.12.1-partywall"], ["6.12.1-stock", "6.12.1-partywall"]),
+    ],
+)
+def test_heads_of_columns_tell_kernels_apart(releases: list[str], heads: list[str]) -> None:
+    drawn = maps.draw([with_walls(release, pipe={"label": 4.0}) for release in releases])
+    assert page.heads(drawn) == heads
+
+
+def test_a_link_to_what_the_search_hides_shows_it(tmp_path: Path) -> None:
+    text = page.render(maps.draw([with_walls("6.1.1", pipe={"label": 4.0}, fork={"node": 2.0})]))
+    steps = """<script>
+    const search = document.getElementById("search");
+    search.value = "node"; search.dispatchEvent(new Event("input"));
+    const hidden = () => [...document.querySelectorAll("section.family")].map((f) => f.hidden);
+    const before = hidden();
+    location.hash = "#pipe";
+    addEventListener("hashchange", () => { document.title = `${before} then ${hidden()}`; });
+    </script></body>"""
+    path = tmp_path / "page.html"
+    path.write_text(text.replace("</body>", steps))
+    done = subprocess.run(
+        [
+            *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
+            *(f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=2000"),
+            *("--dump-dom", path.as_uri()),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert "<title>true,false then false,false</title>" in done.stdout
 
 
 def test_names_in_a_page_are_text() -> None:
@@ -280,6 +419,9 @@ def test_a_victims_transfers_are_what_neighbours_can_cause() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["--mix", "sginal=1"], "the mix has sginal, which is none of the operations"),
+        (["-w", "fork", "--mix", "signal=1"], "the mix has signal, which is none"),
+        (["--kernel", "debian"] * 27, "27 kernels are more than a map has room for"),
         (["--mix", "signal"], "it has to be OPERATION=WEIGHT"),
         (["--mix", "signal=0"], "the weight above 0"),
         (["--beside", "signal"], "--beside takes one kernel and -w"),
@@ -291,3 +433,60 @@ def test_wrong_arguments_are_said_before_anything_boots(arguments: list[str], sa
     done = CliRunner().invoke(commands, ["map", *arguments], standalone_mode=False)
     assert isinstance(done.exception, UsageProblem)
     assert said in done.exception.message
+
+
+def test_a_bad_second_kernel_is_said_before_the_first_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kernel = Kernel("debian", "6.12", Path("bzImage"), Path("vmlinux"))
+
+    def resolve(request: Request, _: Progress) -> Kernel:
+        if request.kernel == "none":
+            raise UsageProblem("no kernel 'none'")
+        return kernel
+
+    measured: list[Wanted] = []
+    monkeypatch.setattr(command, "resolve", resolve)
+    monkeypatch.setattr(command.sweep, "plan_of", lambda _: None)
+    monkeypatch.setattr(command.sweep, "sweep", lambda wanted, _: measured.append(wanted))
+    arguments = ["map", "-w", "signal", "--kernel", "debian", "--kernel", "none"]
+    done = CliRunner().invoke(commands, arguments, standalone_mode=False)
+    assert isinstance(done.exception, UsageProblem)
+    assert done.exception.message == "no kernel 'none'"
+    assert measured == []
+
+
+def run_on_files(folder: Path, *options: str) -> Any:
+    """What the command does with two saved results."""
+    for number, result in enumerate((OLD, NEW)):
+        store.write(result, folder / f"{number}.json")
+    files = [str(folder / f"{number}.json") for number in range(2)]
+    return CliRunner().invoke(commands, ["map", *files, *options], standalone_mode=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--at", "64"], "--at says how to measure"),
+        (["-n", "8"], "--containers says how to measure"),
+        (["-j", "1"], "--jobs says how to measure"),
+        (["--timeout", "300"], "--timeout says how to measure"),
+        (["--results", "other"], "--results says how to measure"),
+        (["--threshold", "0.001"], "walls above 0.01 alone were kept"),
+    ],
+)
+def test_what_saved_results_cannot_have_is_refused(
+    tmp_path: Path, options: list[str], said: str
+) -> None:
+    # Also if it is the default: that the files have it, nobody looked.
+    done = run_on_files(tmp_path, *options)
+    assert isinstance(done.exception, UsageProblem)
+    assert said in done.exception.message
+
+
+def test_a_higher_threshold_applies_to_saved_results(tmp_path: Path) -> None:
+    assert "node" in run_on_files(tmp_path, "--json").output
+    found = maps.Map.model_validate_json(
+        run_on_files(tmp_path, "--json", "--threshold", "1").output
+    )
+    assert [one.name for one in found.objects] == ["label"]

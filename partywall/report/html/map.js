@@ -30,7 +30,8 @@
 	const open = () => {
 		const row = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
 		if (row instanceof HTMLDetailsElement) {
-			row.hidden = false;
+			// It may have been filtered out, with all of its family.
+			row.closest("section.family").hidden = row.hidden = false;
 			row.open = true;
 			row.scrollIntoView();
 		}

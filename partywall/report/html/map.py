@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from partywall import __version__
 from partywall.advice.map import Cell, Map, Operation
+from partywall.report import map as view
 from partywall.report.html import pages
 
 OBJECTS, CHANGES = 40, 40
@@ -20,7 +21,7 @@ _HOT = 100.0
 
 @dataclass(frozen=True)
 class Change:
-    """An operation that costs something else on one kernel than on the one before it."""
+    """An operation that costs something else on one kernel than on the last one with a figure."""
 
     title: str
     before: str
@@ -39,13 +40,17 @@ def changes(found: Map) -> list[Change]:
 
     A tenth, and half a transfer, is what who meets whom makes of one.
     """
-    names = [one.kernel.release for one in found.kernels]
-    every = [
-        Change(one.title, names[number], names[number + 1], a.transfers, b.transfers)
-        for one in found.operations
-        for number, (a, b) in enumerate(pairwise(one.cells))
-        if a is not None and b is not None and a.failed is None and b.failed is None
-    ]
+    every = []
+    for one in found.operations:
+        there = [
+            (name, cell.transfers)
+            for name, cell in zip(found.labels, one.cells, strict=True)
+            if cell is not None and cell.failed is None
+        ]
+        every += [
+            Change(one.title, before, after, was, now)
+            for (before, was), (after, now) in pairwise(there)
+        ]
     told = [one for one in every if abs(one.now - one.was) > max(0.5, 0.1 * one.was)]
     return sorted(told, key=lambda one: (-one.size, one.title, one.before))
 
@@ -53,6 +58,12 @@ def changes(found: Map) -> list[Change]:
 def heat(cell: Cell) -> str:
     """Return how hot a cell is, as `pages.heat`."""
     return pages.heat(cell.transfers, _HOT)
+
+
+def heads(found: Map) -> list[str]:
+    """Return what kernels are called over narrow columns: as short as tells them apart."""
+    short = [one.kernel.release.partition("-")[0] for one in found.kernels]
+    return short if len(set(short)) == len(short) else found.labels
 
 
 def families(found: Map) -> dict[str, list[Operation]]:
@@ -76,6 +87,10 @@ def render(found: Map) -> str:
             shown=CHANGES,
             families=families(found),
             heat=heat,
+            heads=heads(found),
+            made=view.made,
+            apart=view.apart(found) if found.again else "",
+            left_out=[view.left_out(found, *one) for one in found.lacks.items()],
             sharers=found.kernels[0].sharers,
             version=__version__,
             script=pages.asset("map.js"),
