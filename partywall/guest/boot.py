@@ -130,6 +130,12 @@ def _text(serial: Path) -> str:
         return ""
 
 
+def _said(text: str, word: str) -> str | None:
+    # A line that has no end yet is still being written.
+    found = re.search(rf"^PARTYWALL {word}(?: (.*))?\n", text, re.MULTILINE)
+    return found[1] or "" if found else None
+
+
 class Guest:
     """A guest from its start to its end; use it as a context manager."""
 
@@ -193,9 +199,11 @@ class Guest:
 
     def said(self, word: str) -> str | None:
         """The rest of the guest's first line ``PARTYWALL word …``, if it said all of that."""
-        # A line that has no end yet is still being written.
-        found = re.search(rf"^PARTYWALL {word}(?: (.*))?\n", self.console, re.MULTILINE)
-        return found[1] or "" if found else None
+        return _said(self.console, word)
+
+    def reported(self, word: str) -> str | None:
+        """The same of the second line."""
+        return _said(self.second, word)
 
     def command(self) -> list[str]:
         """The QEMU command line."""

@@ -60,16 +60,28 @@ def base(kernel: Kernel, rounds: Sequence[Round], progress: Progress) -> bytes:
     return archive.pack()
 
 
-def job(rounds: Sequence[Round], topology: Topology, *, confined: bool) -> bytes:
+def patience(topology: Topology, timeout: float) -> int:
+    """Return the seconds of the guest's own time in which a round has to be over.
+
+    Of all containers together, which take turns; it runs on while all sleep, so that
+    these are over sooner than ``timeout``, in seconds, which holds for a round as well.
+    """
+    # With 8 containers and the usual timeout 20 s, twenty times what any operation of ours takes.
+    share = max(topology.total / 8, 1.0) / 15
+    return max(1, round(timeout * min(share, 1.0)))
+
+
+def job(rounds: Sequence[Round], topology: Topology, *, confined: bool, timeout: float) -> bytes:
     """Return the archive that tells the guest which containers to make.
 
-    All workloads are confined alike, as the first says.
+    All workloads are confined alike, as the first says. ``timeout``: as for `patience`.
     """
     commands = [
         [DRIVER, *(word for each in rounds for word in _words(each.of(number)))]
         for number in range(topology.containers)
     ]
-    archive = image.containers(rounds[0].workload, topology, commands, {}, confined=confined)
+    told = {"PW_PATIENCE": str(patience(topology, timeout))}
+    archive = image.containers(rounds[0].workload, topology, commands, told, confined=confined)
     archive.file("job/rounds", f"{len(rounds)}\n".encode())
     return archive.pack()
 

@@ -117,6 +117,7 @@ class Plan:
             visit_distance=self.visit_distance,
             memory_limit=memory,
             rounds=rounds,
+            second_line=bool(rounds),
         )
 
     def analysis(self, recorded: Recording, watched: Hooks, prog: drgn.Program) -> Analysis:

@@ -92,7 +92,7 @@ def _sit(
     plan, rounds = wanted.plan, wanted.rounds
     parts, digest = guest.initramfs(
         sitting.base(plan.kernel, rounds, progress),
-        sitting.job(rounds, plan.topology, confined=plan.confined),
+        sitting.job(rounds, plan.topology, confined=plan.confined, timeout=plan.timeout),
     )
     watched = hooks.build(plan.kernel.vmlinux, _counting_all(rounds))
     settings = plan.settings(parts, watched, plugin, memory, rounds=len(rounds))
@@ -144,11 +144,17 @@ def _counting_all(rounds: tuple[Round, ...]) -> Workload:
 
 def _recorded(machine: Guest, number: int) -> Recording | EnvironmentProblem:
     """Return a round's recording, or what failed. EnvironmentProblem if the guest ends."""
-    path, word = machine.recording_of(number), f"round {number} failed:"
-    machine.wait_until(lambda: path.exists() or machine.said(word) is not None)
+    path, over = machine.recording_of(number), f"round {number} over"
+    machine.wait_until(lambda: path.exists() or machine.reported(over) is not None)
     if path.exists():
         return recording.load(path)
-    return EnvironmentProblem(f"the workload failed: {machine.said(word)}")
+    why = machine.reported(f"round {number} failed:")
+    if why is not None:
+        return EnvironmentProblem(f"the workload failed: {why}")
+    return EnvironmentProblem(
+        "all ended well, but not every CPU ran a window from its start to its stop",
+        "is the program marked once, on each CPU that it was given?",
+    )
 
 
 def _analysed(

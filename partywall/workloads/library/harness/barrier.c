@@ -37,18 +37,31 @@ int gate_wait(struct barrier *b, struct gate *gate, unsigned int parties)
 		wake(gate);
 	while (!atomic_load(&gate->open))
 		syscall(SYS_futex, &gate->open, FUTEX_WAIT, 0, NULL, NULL, 0);
-	return gate == &b->ready || !atomic_load(&b->failed);
+	return gate == &b->ready || gate == &b->settled || !atomic_load(&b->failed);
 }
+
+_Static_assert(sizeof(struct barrier) <= BARRIER_PAGE, "a round has one page");
 
 void barrier_fail(struct barrier *b, const char *why)
 {
-	unsigned int none = 0;
+	unsigned int place = atomic_fetch_add(&b->reasons, 1);
 
-	/* Who reads the reason does so when all are ready for the next round. */
-	if (atomic_compare_exchange_strong(&b->failed, &none, 1))
-		strncpy(b->why, why, sizeof(b->why) - 1);
+	/* Whoever sees that the round failed may end all others: not before the reason is there. */
+	if (place < REASONS) {
+		strncpy(b->why[place].text, why, REASON_LENGTH - 1);
+		atomic_store(&b->why[place].whole, 1);
+	}
+	atomic_store(&b->failed, 1);
 	wake(&b->start);
 	wake(&b->end);
+}
+
+const char *barrier_why(const struct barrier *b)
+{
+	for (unsigned int n = 0; n < REASONS; n++)
+		if (atomic_load(&b->why[n].whole))
+			return b->why[n].text;
+	return "nobody could say why";
 }
 
 /* The round that this process is of, or -1. */

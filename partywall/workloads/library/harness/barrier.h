@@ -15,10 +15,19 @@ struct gate {
 	_Atomic unsigned int came, open;
 };
 
+/* Who says why may be killed meanwhile, by others that fail as well: each has a place. */
+#define REASONS 16
+#define REASON_LENGTH 124
+
+struct reason {
+	_Atomic unsigned int whole;
+	char text[REASON_LENGTH];
+};
+
 struct barrier {
-	struct gate start, end, ready;
-	_Atomic unsigned int failed;
-	char why[160];	/* what the first said that failed */
+	struct gate start, end, ready, settled;
+	_Atomic unsigned int failed, reasons;
+	struct reason why[REASONS];
 };
 
 /* The page of a round in the file. */
@@ -27,8 +36,11 @@ struct barrier *barrier_map(const char *path, unsigned int round);
 /* Returns 1 when `parties` have called it; 0 if one of the round fails. */
 int gate_wait(struct barrier *b, struct gate *gate, unsigned int parties);
 
-/* Lets all go that wait for the round; what the first said is kept. */
+/* Lets all go that wait for the round, and keeps the reason. */
 void barrier_fail(struct barrier *b, const char *why);
+
+/* What the first said that could say it all. */
+const char *barrier_why(const struct barrier *b);
 
 /* As barrier_fail(), in a process of a round. Returns 0 if it is of none. */
 int round_failed(const char *why);

@@ -6,16 +6,24 @@
  *
  * Each round has a page of the barrier's file. All containers begin a round
  * together; one that fails in any of them ends in all, and its reason is said.
+ * That a round is over is said whatever became of it.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,10 +32,11 @@
 #include "spread.h"
 
 #define WORDS 5
-/* By the guest's clock, which runs on while all sleep. */
-#define PATIENCE_SECONDS 20
-/* What the kernel does a moment later for those that are gone is done then. */
-#define PAUSE_MS 60
+/*
+ * What the kernel does later for those that are gone is done then: callbacks of
+ * RCU, work items, the end of namespaces. Nobody runs, so that it costs little.
+ */
+#define PAUSE_SECONDS 1
 
 static const char *const places[] = { "/tmp", "/volume", "/dev/shm", "/dev/mqueue" };
 
@@ -59,41 +68,138 @@ static void execute(char **words, unsigned int round)
 	fail(words[0]);
 }
 
+/* Seconds that a round may take, by the guest's clock, which runs on while all sleep. */
+static unsigned int patience(void)
+{
+	const char *value = getenv("PW_PATIENCE");
+	unsigned long seconds = value ? strtoul(value, NULL, 10) : 0;
+
+	errno = EINVAL;
+	if (!seconds)
+		fail("PW_PATIENCE");
+	return seconds;
+}
+
+/* What is left until a time, or nothing. */
+static struct timespec until(const struct timespec *end)
+{
+	struct timespec now, left;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	left.tv_sec = end->tv_sec - now.tv_sec;
+	left.tv_nsec = end->tv_nsec - now.tv_nsec;
+	if (left.tv_nsec < 0) {
+		left.tv_sec--;
+		left.tv_nsec += 1000000000;
+	}
+	if (left.tv_sec < 0)
+		memset(&left, 0, sizeof(left));
+	return left;
+}
+
 /* How the program ended; -1 if it has not in time. */
 static int ended(pid_t pid)
 {
-	const struct timespec patience = { .tv_sec = PATIENCE_SECONDS };
+	struct timespec end, left;
 	sigset_t child;
 	int status;
 	pid_t gone;
 
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += patience();
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	for (;;) {
-		/* Orphans of the program are ours as well. */
+		/* Orphans of the program are ours as well, and may be many. */
 		while ((gone = waitpid(-1, &status, WNOHANG)) > 0)
 			if (gone == pid)
 				return status;
-		if (sigtimedwait(&child, NULL, &patience) < 0 && errno == EAGAIN)
+		left = until(&end);
+		if (sigtimedwait(&child, NULL, &left) < 0 && errno == EAGAIN)
 			return -1;
 	}
 }
 
+/* The image's own files are nobody's here, and no container can change or remove them. */
+static int of_the_image(const struct stat *st)
+{
+	return st->st_uid == 65534;
+}
+
+/* What was made beside the image's directories. */
+static void drop_in_root(void)
+{
+	DIR *root = opendir("/");
+	struct stat top, st;
+	struct dirent *entry;
+
+	if (!root || fstat(dirfd(root), &top))
+		fail("/");
+	while ((entry = readdir(root))) {
+		char path[2 + sizeof(entry->d_name)];
+
+		snprintf(path, sizeof(path), "/%s", entry->d_name);
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") || lstat(path, &st) || st.st_dev != top.st_dev ||
+		    of_the_image(&st))
+			continue;
+		nftw(path, drop, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+		(void)!remove(path);
+	}
+	closedir(root);
+}
+
+/* System V's, which stay when all are gone that use them. */
+static void drop_ipc(void)
+{
+	struct msqid_ds queue;
+	struct semid_ds set;
+	struct seminfo sets;
+	struct shmid_ds memory;
+	int last, n;
+
+	for (last = msgctl(0, MSG_INFO, &queue), n = 0; n <= last; n++)
+		msgctl(msgctl(n, MSG_STAT, &queue), IPC_RMID, NULL);
+	for (last = semctl(0, 0, SEM_INFO, &sets), n = 0; n <= last; n++)
+		semctl(semctl(n, 0, SEM_STAT, &set), 0, IPC_RMID);
+	for (last = shmctl(0, SHM_INFO, &memory), n = 0; n <= last; n++)
+		shmctl(shmctl(n, SHM_STAT, &memory), IPC_RMID, NULL);
+}
+
 static void clear(void)
 {
-	const struct timespec moment = { .tv_nsec = PAUSE_MS * 1000000L };
-
 	kill(-1, SIGKILL);
 	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
 		;
 	for (size_t n = 0; n < sizeof(places) / sizeof(*places); n++)
 		nftw(places[n], drop, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+	drop_in_root();
+	drop_ipc();
+}
+
+/* Has the kernel do what is left to do of before, while all wait. */
+static void settle(void)
+{
+	const struct timespec moment = { .tv_sec = PAUSE_SECONDS };
+
+	/* Of all file systems: nothing is left for a journal's and writeback's own times. */
+	sync();
 	nanosleep(&moment, NULL);
+}
+
+/* On a line of the guest's on which only this is said. */
+static void report(struct barrier *b, unsigned int round)
+{
+	/* A program may have left half a line. */
+	if (b->failed)
+		dprintf(STDOUT_FILENO, "\nPARTYWALL round %u failed: %s\n", round,
+			barrier_why(b));
+	dprintf(STDOUT_FILENO, "\nPARTYWALL round %u over\n", round);
+	tcdrain(STDOUT_FILENO);
 }
 
 static void run_round(const struct plan *plan, struct barrier *b, char **words, unsigned int round)
 {
-	char why[64];
+	char why[96];
 	pid_t pid;
 	int status;
 
@@ -108,8 +214,8 @@ static void run_round(const struct plan *plan, struct barrier *b, char **words, 
 	status = ended(pid);
 	if (status) {
 		if (status < 0)
-			snprintf(why, sizeof(why), "not over in %d s of the guest's time",
-				 PATIENCE_SECONDS);
+			snprintf(why, sizeof(why), "not over in %u s of the guest's time; "
+				 "more with --timeout", patience());
 		else
 			snprintf(why, sizeof(why), "the program ended with status %#x", status);
 		barrier_fail(b, why);
@@ -141,10 +247,14 @@ int main(int argc, char **argv)
 		b = barrier_map(plan.barrier, round);
 		if (!b)
 			fail("mmap of the barrier");
+		/* Before the first one, too: what starts containers has an end as well. */
+		if (!plan.first_cpu)
+			settle();
+		gate_wait(b, &b->settled, containers);
 		run_round(&plan, b, argv + 1 + round * WORDS, round);
 		gate_wait(b, &b->ready, containers);
-		if (!plan.first_cpu && b->failed)
-			dprintf(STDOUT_FILENO, "PARTYWALL round %u failed: %s\n", round, b->why);
+		if (!plan.first_cpu)
+			report(b, round);
 		munmap(b, BARRIER_PAGE);
 	}
 	for (;;)
