@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from partywall.core.errors import PartywallError
+from partywall.core.errors import PartywallError, UsageProblem
 from partywall.core.progress import Progress
 from partywall.guest.sitting import Round
 from partywall.measure import run, sweep
@@ -18,14 +18,21 @@ def beside(wanted: Wanted, neighbours: Sequence[Workload], progress: Progress) -
     """Measure each of ``wanted.workloads`` beside each of the neighbours, and beside its like.
 
     One run of a pair says what each does to the other. Raise what the first pair failed
-    of if all did.
+    of if all did; UsageProblem if there is but one container.
     """
     plan = sweep.plan_of(wanted)
+    if plan.topology.containers < 2:
+        raise UsageProblem("one container has no other beside it", "ask for more with --containers")
     rounds = rounds_of(wanted.workloads, neighbours, plan.topology.containers // 2)
     became, versions = sweep.in_guests(plan, rounds, wanted.jobs, progress)
     found = [one for one in became if isinstance(one, tuple)]
     if not found:
-        raise next(one for one in became if isinstance(one, PartywallError))
+        title, first = next(
+            (each.title, one)
+            for each, one in zip(rounds, became, strict=True)
+            if isinstance(one, PartywallError)
+        )
+        raise type(first)(f"{title}: {first.message}", first.hint)
     # Of a kernel and what it was measured with, as any result says it.
     said = run.whole(wanted, plan, versions, [])
     victims = [one.title for one in wanted.workloads]

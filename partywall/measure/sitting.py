@@ -68,8 +68,9 @@ def measure(wanted: Sitting, plugin: Path, memory: int, progress: Progress) -> F
     """Measure all rounds, in a process that does nothing else.
 
     ``plugin``, ``memory``: as for `partywall.measure.plan.measure`. What ends the guest
-    is a failure of the round that ran; those after it have another guest.
-    EnvironmentProblem if a guest does not boot.
+    is a failure of the round that ran; those after it have another guest. If that does
+    not boot they are failures, too: what was measured stays. EnvironmentProblem if no
+    guest boots.
     """
     results: list[Became] = []
     version = "unknown"
@@ -77,7 +78,13 @@ def measure(wanted: Sitting, plugin: Path, memory: int, progress: Progress) -> F
     gc.disable()
     while len(results) < len(wanted.rounds):
         left = replace(wanted, rounds=wanted.rounds[len(results) :])
-        version = _sit(left, plugin, memory, progress, results)
+        try:
+            version = _sit(left, plugin, memory, progress, results)
+        except EnvironmentProblem as error:
+            if not results:
+                raise
+            why = f"the guest after one that ended did not start: {error.message}"
+            results += [EnvironmentProblem(why, error.hint)] * len(left.rounds)
     return Found(tuple(results), version)
 
 
@@ -168,13 +175,34 @@ def _analysed(
     """Return what a round's recording shows, or why nothing."""
     try:
         check_windows(recorded, plan.topology)
-        own = replace(plan, workload=each.workload)
-        analysis = own.analysis(recorded, watched, memory_of())
         if each.beside is not None:
-            return analysis.touches(_sides(each, each.beside, plan.topology.containers))
-        return analysis.conclude(own.confinement, digest)
+            return _touches(recorded, watched, memory_of, plan, each, each.beside)
+        own = replace(plan, workload=each.workload)
+        return own.analysis(recorded, watched, memory_of()).conclude(own.confinement, digest)
     except PartywallError as error:
         return error
+
+
+def _touches(
+    recorded: Recording,
+    watched: hooks.Hooks,
+    memory_of: Callable[[], drgn.Program],
+    plan: Plan,
+    each: Round,
+    other: Workload,
+) -> tuple[Touch, Touch]:
+    """Return what each side of a round does to the other."""
+
+    def touches(workload: Workload, sides: tuple[Side, Side]) -> tuple[Touch, Touch]:
+        own = replace(plan, workload=workload)
+        return own.analysis(recorded, watched, memory_of()).touches(sides)
+
+    mine, theirs = _sides(each, other, plan.topology.containers)
+    found = touches(each.workload, (mine, theirs))
+    if other.window == each.workload.window:
+        return found
+    # What is much for an operation depends on how many a window has: each victim's its own.
+    return found[0], touches(other, (theirs, mine))[0]
 
 
 def _sides(each: Round, other: Workload, containers: int) -> tuple[Side, Side]:

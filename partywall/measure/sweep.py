@@ -48,10 +48,25 @@ def sittings(plan: Plan, rounds: Sequence[Round]) -> list[Sitting]:
 
 
 def _parts(group: list[Round]) -> Iterator[list[Round]]:
-    """Parts as long as each other, and no longer than may be."""
-    count = -(-len(group) // LONGEST)
+    """Parts as long as each other, and no longer than may be.
+
+    What writes the image finds it as the last one left it, if that was in the same guest:
+    it is once in a part, and has one of its own if need be.
+    """
+    again = [one for one in group if _writes(one)][1:]
+    first = [one for one in group if one not in again]
+    count = -(-len(first) // LONGEST)
     for number in range(count):
-        yield group[number * len(group) // count : (number + 1) * len(group) // count]
+        part = first[number * len(first) // count : (number + 1) * len(first) // count]
+        if again and len(part) < LONGEST and not any(map(_writes, part)):
+            part.append(again.pop(0))
+        yield part
+    yield from ([one] for one in again)
+
+
+def _writes(one: Round) -> bool:
+    """Whether it changes the image: only files that are made for this can be written."""
+    return any(workload.lower_files for workload in one.workloads)
 
 
 def sweep(wanted: Wanted, progress: Progress) -> Outcome:
@@ -93,10 +108,15 @@ def in_guests(
             for workload in each.workloads:
                 replace(plan, workload=workload).check()
             if len({sitting.alike(workload) for workload in each.workloads}) > 1:
-                raise UsageProblem("the two are confined differently")
+                raise UsageProblem(
+                    "the two are confined differently, and all containers of a guest alike",
+                    "choose operations that need the same capabilities and kernel modules",
+                )
             possible.append(each)
         except PartywallError as error:
             became[each.title] = error
+    if not possible:
+        return [became[each.title] for each in rounds], set()
     plugin = recorder(plan.qemu, progress)
     todo = sittings(plan, possible)
     calls = [

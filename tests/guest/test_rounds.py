@@ -210,11 +210,7 @@ def test_a_round_is_the_same_before_and_after_others(became: dict[str, Became]) 
     found = [result(became[name]) for name in ("before", "after", "last")]
     # The line of its count moves by who has a signal pending while others run.
     limits = [
-        sum(
-            line.transfers
-            for line in each.walls
-            if any(use.path == LIMIT for use in line.fields)
-        )
+        sum(line.transfers for line in each.walls if any(use.path == LIMIT for use in line.fields))
         for each in found
     ]
     assert limits == pytest.approx([2.0] * 3, rel=0.02)
