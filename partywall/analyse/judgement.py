@@ -17,8 +17,11 @@ from partywall.results.result import LineObject
 Array = npt.NDArray[Any]
 Key = tuple[str, ...]
 
-# Of the returns that are expected to lines often visited, the share that is to those of a table.
+# Of the returns that are expected to lines often visited, the share that is to those of a
+# table: with less, it is none that all share.
 _SELDOM = 0.25
+# With fewer expected, that there were none may be chance.
+_TELLING = 8.0
 
 
 def key_of(what: LineObject) -> Key | None:
@@ -104,7 +107,10 @@ class Judgement:
         self.objects = self._numbered(objects, verdict.sharing(self._back))
         static = np.zeros(len(self.objects), bool)
         static[[row for row, what in objects.items() if _lasts(what)]] = True
-        # No variable comes round again as another: turns are enough.
+        # The entry of a table that is hashed to is one's as long as what hashed to it, and then
+        # another's: it comes round as the slab's memory does.
+        static &= ~self._comes_round()
+        # No other variable comes round again as another: turns are enough.
         often = self._turns >= verdict.least_turns(self._window)
         back = np.where(static[:, None], often, self._back)
         # Who comes back to any line of a table shares all the others. Where no line is
@@ -137,6 +143,16 @@ class Judgement:
             sharers=self.sharers,
             threshold=self._threshold,
         )
+
+    def _comes_round(self) -> Array:
+        """Which lines are of a table that nearly nobody comes back to; bool, shape (lines,)."""
+        table = np.bincount(self.objects, minlength=len(self.objects)) > 1
+        returns, expected = (
+            np.bincount(self.objects, counts.sum(axis=1), len(self.objects))
+            for counts in (self._returns, self._expected)
+        )
+        seldom = (expected >= _TELLING) & (returns < _SELDOM * expected)
+        return np.asarray((table & seldom)[self.objects])
 
     def _together(self, counts: Array) -> Array:
         """The sums over lines of one object; shape (objects, sharers)."""

@@ -242,11 +242,9 @@ def test_who_listens_to_all_is_no_concern_of_new_namespaces(compared: Compared) 
 
 
 def test_namespaces_meet_an_eighth_as_often(compared: Compared) -> None:
-    # How many die at a time is chance: 350 to 400 of 4,100 were seen. So is which sets of
-    # sysctls have one of 256 locks together, by their addresses; those that follow each
-    # other there count as if they took turns, which was up to 155 transfers.
+    # How many die at a time is chance: 307 of 3,761 were seen.
     (change,) = compared(*NETNS).workloads
-    _, by_address = moved(change, "sysctl_set_locks")
-    assert by_address < change.wall_transfers.before / 16
-    assert change.wall_transfers.after - by_address < change.wall_transfers.before / 8
+    assert change.wall_transfers.after < change.wall_transfers.before / 8
+    # Of a table of locks, each is one set's and then another's.
+    assert moved(change, "sysctl_set_locks")[1] < change.wall_transfers.before / 100
     assert change.instructions.after < change.instructions.before

@@ -141,6 +141,36 @@ def test_a_table_whose_lines_are_handed_over_once_is_no_wall() -> None:
     assert (found.sharing == verdict.HANDED_OVER).all()
 
 
+def test_locks_that_are_hashed_to_are_no_wall_where_one_has_each_for_a_while() -> None:
+    # Each container has one for long and lets go of it for good, and then another has it;
+    # of a counter it is seen that they take turns.
+    two = [{n, (n + 1) % 8} for n in range(8)]
+    table: list[list[Any]] = [
+        [(50, 50, 0) if cpu in two[n] else 0 for cpu in range(8)] for n in range(8)
+    ]
+    counter = [(ONCE, ONCE, 20)] * 8
+    names = [thing("locks[]", "static", address=f"{n:#x}") for n in range(8)]
+    found = judged([*table, counter], [*names, thing("counter", "static")])
+    assert found.walls.tolist() == [False] * 8 + [True]
+    assert (found.sharing[:8] == verdict.HANDED_OVER).all()
+    # Two that take turns at one are seen to.
+    table[0][0] = table[0][1] = (50, 50, 12)
+    found = judged([*table, counter], [*names, thing("counter", "static")])
+    assert found.walls[0]
+
+
+def test_a_table_that_two_have_each_line_of_is_theirs_though_a_pair_never_met() -> None:
+    # In long slices the window of one may be over before the other's begins.
+    lines: list[list[Any]] = [
+        [(ONCE, ONCE, 0 if n == 1 else 1) if cpu // 2 == n else 0 for cpu in range(8)]
+        for n in range(4)
+    ]
+    names = [thing("pairs[]", "static", address=f"{n:#x}") for n in range(4)]
+    found = judged(lines, names)
+    assert (found.sharing == verdict.SOME).all()
+    assert found.walls.all()
+
+
 def test_a_variable_of_two_is_theirs_though_the_emulator_ran_each_in_one_go() -> None:
     lines = [[(ONCE, ONCE, 7)] * 8, [(ONCE, ONCE)] * 2 + [0] * 6]
     found = judged(lines, [thing("all", "static"), thing("two", "static")])
