@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -62,7 +63,7 @@ def heat(cell: Cell) -> str:
 
 def heads(found: Map) -> list[str]:
     """Return what kernels are called over narrow columns: as short as tells them apart."""
-    short = [one.kernel.release.partition("-")[0] for one in found.kernels]
+    short = [re.sub("(-cloud)?-amd64$", "", one.kernel.release) for one in found.kernels]
     return short if len(set(short)) == len(short) else found.labels
 
 
