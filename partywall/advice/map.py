@@ -15,7 +15,8 @@ from partywall.core.errors import UsageProblem
 from partywall.core.topology import Topology
 from partywall.results import parts
 from partywall.results.document import Document, Model
-from partywall.results.result import KernelId, Line, Result, WorkloadResult
+from partywall.results.result import Line, Result, WorkloadResult
+from partywall.results.setting import KernelId
 
 SCHEMA: Final = "partywall.map/1"
 
@@ -41,7 +42,9 @@ class Cell(Model):
     """An operation on a kernel. ``failed``: why there is no figure, if there is none."""
 
     verdict: str = Field(default="", description="walls, no wall or isolated.")
-    transfers: float = Field(default=0.0, description="Per operation, on all lines.")
+    transfers: float = Field(
+        default=0.0, description="Per operation, on all lines, deferred work too."
+    )
     instructions: float = Field(default=0.0, description="Of the kernel, per operation.")
     walls: list[Share] = Field(default_factory=list, description="The worst first.")
     failed: str | None = None
@@ -225,7 +228,7 @@ def _column(result: Result) -> dict[str, Cell]:
     for one in parts.between(result):
         cells[one.title] = Cell(
             verdict=one.verdict,
-            transfers=one.moved,
+            transfers=one.moved + (one.deferred.sums.all if one.deferred else 0.0),
             instructions=one.instructions.kernel,
             walls=_shares(one, advice),
         )
@@ -234,10 +237,11 @@ def _column(result: Result) -> dict[str, Cell]:
 
 def _shares(workload: WorkloadResult, advice: Advice) -> list[Share]:
     lines: dict[str, list[Line]] = defaultdict(list)
-    for line in workload.walls:
+    late = workload.deferred.walls if workload.deferred else []
+    for line in (*workload.walls, *late):
         lines[line.object.name].append(line)
     total: dict[str, float] = defaultdict(float)
-    for wall in workload.found:
+    for wall in (*workload.found, *workload.put_off):
         total[wall.name] += wall.judged
     found = []
     for name, transfers in total.items():

@@ -86,7 +86,8 @@ def _code(sites: Iterable[Site]) -> Iterator[str]:
 
 
 def _seen(workload: WorkloadResult) -> frozenset[str]:
-    lines = (*workload.walls, *workload.inside, *workload.background)
+    late = workload.deferred.walls if workload.deferred else []
+    lines = (*workload.walls, *late, *workload.inside, *workload.background)
     return frozenset(name for line in lines for name in _code(line.code))
 
 

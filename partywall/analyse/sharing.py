@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from partywall.analyse.transfers import transfers
 from partywall.record import recording
-from partywall.record.recording import LINE_SIZE, Recording
+from partywall.record.recording import LINE_SIZE, Kind, Recording
 
 Array = npt.NDArray[Any]
 
@@ -43,20 +43,18 @@ class Use:
 
 
 class Uses:
-    """The accesses of a recording, of its foreground or its background.
+    """The accesses of a recording in one kind of work.
 
     Calling it with a range of addresses gives the uses there, in order of
     address.
     """
 
-    def __init__(self, whole: Recording, *, foreground: bool) -> None:
+    def __init__(self, whole: Recording, kind: Kind) -> None:
         parts = [party.accesses for party in whole.parties]
         empty = np.zeros(0, recording.ACCESS)
         accesses = np.concatenate([empty, *parts])
         party = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-        context = accesses["context"]
-        own = recording.is_foreground(context)
-        chosen = own if foreground else ~own
+        chosen = recording.kind_in(accesses["context"]) == kind
         accesses, party = accesses[chosen], party[chosen]
         order = np.argsort(accesses["address"], kind="stable")
         self._accesses, self._party = accesses[order], party[order]
@@ -129,9 +127,10 @@ class Together:
 
 
 class Patterns:
-    """Which words of each line are used together in the visits of a recording."""
+    """Which words of each line are used together in the visits of one kind of work."""
 
-    def __init__(self, whole: Recording) -> None:
+    def __init__(self, whole: Recording, kind: Kind = Kind.FOREGROUND) -> None:
+        self._kind = kind
         parts = [party.patterns for party in whole.parties]
         rows = np.concatenate([np.zeros(0, recording.PATTERN), *parts])
         party = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
@@ -139,8 +138,8 @@ class Patterns:
         self._rows, self._party = rows[order], party[order]
 
     def __call__(self, line: int) -> Together:
-        """Return the foreground's visits of the line at an address."""
-        key = np.uint64((line // LINE_SIZE) << 1 | 1)
+        """Return the visits of the line at an address."""
+        key = np.uint64(recording.key(line // LINE_SIZE, self._kind))
         start, end = (np.searchsorted(self._rows["key"], key, side) for side in ("left", "right"))
         rows = self._rows[start:end]
         return Together(

@@ -9,13 +9,13 @@ from how often each CPU visits a line, as if visits were spread evenly.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from partywall.record.recording import Recording
+from partywall.record.recording import Kind, Recording, kinds_of, numbers_of
 
 Array = npt.NDArray[Any]
 
@@ -95,7 +95,8 @@ class Visits:
     """Visits of lines: ``number`` is address >> 6, shape (lines,); the rest (lines, parties).
 
     ``reads``, ``writes``, ``turns`` and ``returns`` are those of the workload's own work;
-    ``other_reads`` and ``other_writes`` those of interrupts, softirqs and kernel threads.
+    ``late_reads`` and so on those of its deferred work; ``other_reads`` and
+    ``other_writes`` those of interrupts, softirqs and kernel threads.
     """
 
     number: Array
@@ -103,6 +104,10 @@ class Visits:
     writes: Array
     turns: Array
     returns: Array
+    late_reads: Array
+    late_writes: Array
+    late_turns: Array
+    late_returns: Array
     other_reads: Array
     other_writes: Array
 
@@ -112,33 +117,41 @@ class Visits:
         What the recorder kept for its neighbour's sake, which it then kept as well, says
         nothing of who comes back.
         """
-        wrote = (self.writes + self.other_writes).any(axis=1)
-        visited = self.reads + self.writes + self.other_reads + self.other_writes > 0
+        wrote = (self.writes + self.late_writes + self.other_writes).any(axis=1)
+        visited = self.reads + self.late_reads + self.other_reads > 0
+        visited |= self.writes + self.late_writes + self.other_writes > 0
         moves = wrote & (visited.sum(axis=1) > 1)
         moves |= ~np.isin(self.number ^ np.uint64(1), self.number)
-        return Visits(**{name: counts[moves] for name, counts in vars(self).items()})
+        return Visits(**{name: counts[moves] for name, counts in _visits(self).items()})
 
 
 def visits(recording: Recording) -> Visits:
     """Return the visits of all lines of memory that a recording lists."""
-    keys = [party.lines["key"] >> np.uint64(1) for party in recording.parties]
+    keys = [numbers_of(party.lines["key"]) for party in recording.parties]
     numbers = np.unique(np.concatenate(keys)) if keys else np.zeros(0, np.uint64)
     numbers = numbers[numbers < _NO_MEMORY]
-    own = _counts(recording, numbers, ("reads", "writes", "turns", "returns"), foreground=True)
-    other = _counts(recording, numbers, ("reads", "writes"), foreground=False)
-    return Visits(numbers, **own, other_reads=other["reads"], other_writes=other["writes"])
+    every = ("reads", "writes", "turns", "returns")
+    own = _counts(recording, numbers, every, Kind.FOREGROUND)
+    late = _counts(recording, numbers, every, Kind.DEFERRED)
+    other = _counts(recording, numbers, ("reads", "writes"), Kind.BACKGROUND)
+    return Visits(
+        numbers,
+        **own,
+        **{f"late_{name}": counts for name, counts in late.items()},
+        **{f"other_{name}": counts for name, counts in other.items()},
+    )
 
 
 def _counts(
-    recording: Recording, numbers: Array, names: Iterable[str], *, foreground: bool
+    recording: Recording, numbers: Array, names: Iterable[str], kind: Kind
 ) -> dict[str, Array]:
     """These counts of lines; shape (lines, parties) each."""
     shape = (len(numbers), len(recording.parties))
     found = {name: np.zeros(shape, np.int64) for name in names}
     for column, party in enumerate(recording.parties):
-        chosen = party.lines[(party.lines["key"] & 1).astype(bool) == foreground]
-        chosen = chosen[(chosen["key"] >> np.uint64(1)) < _NO_MEMORY]
-        rows = np.searchsorted(numbers, chosen["key"] >> np.uint64(1))
+        chosen = party.lines[kinds_of(party.lines["key"]) == kind]
+        chosen = chosen[numbers_of(chosen["key"]) < _NO_MEMORY]
+        rows = np.searchsorted(numbers, numbers_of(chosen["key"]))
         for name, counts in found.items():
             counts[rows, column] = chosen[name]
     return found
@@ -148,11 +161,12 @@ def _counts(
 class Lines(Visits):
     """Lines with their transfers per operation; shape (lines,) each.
 
-    The background columns hold what is left when interrupts, softirqs and kernel
-    threads are counted in as well. ``between_at``: for another number of containers
-    than ran, all of which use the line. ``seen``: how often another party than the one
-    before visited the line. Who uses a line that all use is an accident of the emulator,
-    and it moves more often than that; of memory that is handed over it is all.
+    The background columns hold what comes on top of the workload's own and deferred work
+    when interrupts, softirqs and kernel threads are counted in as well. ``between_at``:
+    for another number of containers than ran, all of which use the line. ``seen``: how
+    often another party than the one before visited the line. Who uses a line that all use
+    is an accident of the emulator, and it moves more often than that; of memory that is
+    handed over it is all.
     """
 
     between: Array
@@ -176,19 +190,62 @@ def analyse(
     apart, inside = parties.others()
     between, within = (transfers(reads, writes, others) for others in (apart, inside))
     between_at = transfers(reads, writes, apart * parties.at(ran, ran if at is None else at))
-    all_between, all_within = (
-        transfers(reads + lines.other_reads, writes + lines.other_writes, others)
-        for others in (apart, inside)
-    )
-    # The first visit of each has one before, too, but for the very first.
-    seen = np.maximum((lines.returns + (lines.turns > 0)).sum(axis=1) - 1, 0)
+    reads, writes = reads + lines.late_reads, writes + lines.late_writes
+    charged = [transfers(reads, writes, others) for others in (apart, inside)]
+    reads, writes = reads + lines.other_reads, writes + lines.other_writes
+    every = [transfers(reads, writes, others) for others in (apart, inside)]
+    background = [np.maximum(all_ - own, 0) for all_, own in zip(every, charged, strict=True)]
     return Lines(
-        **vars(lines),
+        **_visits(lines),
         between=between / operations,
         within=within / operations,
         between_at=between_at / operations,
-        seen=seen / operations,
-        background_between=np.maximum(all_between - between, 0) / operations,
-        background_within=np.maximum(all_within - within, 0) / operations,
+        seen=_seen(lines.turns, lines.returns) / operations,
+        background_between=background[0] / operations,
+        background_within=background[1] / operations,
         operations=operations,
     )
+
+
+def late(
+    lines: Visits, parties: Parties, operations: int, *, ran: int = 1, at: int | None = None
+) -> Lines:
+    """Return the lines that deferred work visits, as that uses them.
+
+    ``reads``, ``turns`` and so on are those of deferred work; transfers are those that it
+    adds to the ones of the workload's own work, which uses some of the lines as well. The
+    rest as in `analyse`. Of the background there is nothing.
+    """
+    used = (lines.late_reads + lines.late_writes > 0).any(axis=1)
+    counts = {name: part[used] for name, part in _visits(lines).items()}
+    own = Visits(**counts)
+    put_off = {name: counts[f"late_{name}"] for name in ("reads", "writes", "turns", "returns")}
+    apart, inside = parties.others()
+    scaled = apart * parties.at(ran, ran if at is None else at)
+    between, within, between_at = (
+        transfers(own.reads + own.late_reads, own.writes + own.late_writes, others)
+        - transfers(own.reads, own.writes, others)
+        for others in (apart, inside, scaled)
+    )
+    nothing = np.zeros(len(own.number))
+    return Lines(
+        **(counts | put_off),
+        between=between / operations,
+        within=within / operations,
+        between_at=between_at / operations,
+        seen=_seen(own.late_turns, own.late_returns) / operations,
+        background_between=nothing,
+        background_within=nothing,
+        operations=operations,
+    )
+
+
+def _visits(lines: Visits) -> dict[str, Array]:
+    """What `Visits` has of lines, by name."""
+    return {each.name: getattr(lines, each.name) for each in fields(Visits)}
+
+
+def _seen(turns: Array, returns: Array) -> Array:
+    """How often another party than the one before was seen to visit; shape (lines,)."""
+    # The first visit of each has one before, too, but for the very first.
+    return np.asarray(np.maximum((returns + (turns > 0)).sum(axis=1) - 1, 0))

@@ -24,7 +24,8 @@ from partywall.measure.plan import Measured, Plan, measure
 from partywall.record import hooks
 from partywall.record.plugin import recorder
 from partywall.results.failures import Failure
-from partywall.results.result import Environment, KernelId, Result, WorkloadResult
+from partywall.results.result import Result, WorkloadResult
+from partywall.results.setting import Environment, KernelId
 from partywall.workloads import Workload
 
 DEFAULT_CONTAINERS = 8

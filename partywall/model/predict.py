@@ -15,7 +15,8 @@ from partywall.model.queues import Prediction, predict, predict_work
 from partywall.model.signal import SignalCost
 from partywall.results.compare import keyed
 from partywall.results.document import Document, Model
-from partywall.results.result import KernelId, Result
+from partywall.results.result import Result
+from partywall.results.setting import KernelId
 
 SCHEMA: Final = "partywall.predict/2"
 TRIAL: Final = "partywall.model/1"

@@ -377,6 +377,8 @@ def unknowns(result: WorkloadResult) -> list[str]:
         if _is_lock(wall) and int(wall.address, 16) // LINE_SIZE not in known
     )
     found += [f"how long {name} is held" for name in locks]
+    if result.put_off:
+        found.append(f"{len(result.put_off)} walls of deferred work")
     if result.topology.containers > 1 and result.inside:
         found.append(f"{len(result.inside)} lines that CPUs of one container share")
     return found

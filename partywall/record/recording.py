@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import enum
 import struct
 import tomllib
 import zlib
@@ -64,9 +65,41 @@ DEFERRED = _CONTEXT["deferred"]
 Array = npt.NDArray[Any]
 
 
-def is_foreground(context: Array) -> Array:
-    """Return whether work in these contexts belongs to the workload."""
-    return np.asarray((context < DEFERRED) & ~np.isin(context, BACKGROUND))
+class Kind(enum.IntEnum):
+    """Whose work it is.
+
+    FOREGROUND: what runs in system calls and exceptions of the workload, and charged work;
+    DEFERRED: softirqs that such a system call ran; BACKGROUND: all else.
+    """
+
+    BACKGROUND = _NUMBERS["kind"]["background"]
+    FOREGROUND = _NUMBERS["kind"]["foreground"]
+    DEFERRED = _NUMBERS["kind"]["deferred"]
+
+
+_KIND_BITS = np.uint64(_NUMBERS["kind"]["bits"])
+
+
+def key(number: int, kind: Kind) -> int:
+    """Return the key of a line, by its number, in a kind of work."""
+    return number << int(_KIND_BITS) | kind
+
+
+def numbers_of(keys: Array) -> Array:
+    """Return the numbers of the lines that keys are of."""
+    return keys >> _KIND_BITS
+
+
+def kinds_of(keys: Array) -> Array:
+    """Return the kinds of work that keys are of."""
+    return keys & ((np.uint64(1) << _KIND_BITS) - np.uint64(1))
+
+
+def kind_in(context: Array) -> Array:
+    """Return the kind of work that goes on in these contexts."""
+    background = (context >= TASK) | np.isin(context, BACKGROUND)
+    own = np.where(context < DEFERRED, Kind.FOREGROUND, Kind.DEFERRED)
+    return np.where(background, Kind.BACKGROUND, own)
 
 
 class RecordingError(EnvironmentProblem):
@@ -78,10 +111,10 @@ class Party:
     """What one vCPU did, or one kernel thread on it, in work the workload pays for.
 
     ``thread``: base of that thread's stack, 0 for the vCPU itself. ``lines`` (dtype
-    LINE): key = line number << 1 | foreground, visits that only read, visits
+    LINE): key (of line number and `Kind`, see `key`), visits that only read, visits
     that wrote, stretches of the party's own work in which it visited (turns), visits
     with one of another party since its one before (returns). ``patterns`` (dtype
-    PATTERN): by line of the foreground, visits that used the same words of 8 bytes,
+    PATTERN): by key, but for the background, visits that used the same words of 8 bytes,
     a bit for each word read and written; their sum is reads + writes. ``accesses``
     (dtype ACCESS): by address, code (index into Recording.sites) and context. Both
     hold only lines that several parties visited and one wrote; ``lines`` holds those

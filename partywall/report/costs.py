@@ -31,6 +31,8 @@ def verdict(workload: WorkloadResult) -> Text:
         return Text("isolated", style="green")
     if workload.verdict == "no wall":
         return Text("no wall", style="yellow")
+    if not workload.found:
+        return Text(f"{len(workload.put_off)} deferred", style="bold red")
     return Text(count(len(workload.found), "wall"), style="bold red")
 
 
@@ -47,7 +49,12 @@ def limit(workload: WorkloadResult) -> str:
 def without_walls(workload: WorkloadResult) -> str | None:
     """Return what moves where nothing is a wall, in words; None if something is."""
     if workload.isolated:
-        return f"no more than {workload.threshold:g} transfers/op {among(workload)}"
+        judged = "not judged" if workload.deferred is None else "included"
+        least = f"no more than {workload.threshold:g} transfers/op {among(workload)}"
+        return f"{least}, deferred work {judged}"
+    if not workload.found and workload.deferred is not None and workload.put_off:
+        moved = rate(workload.deferred.sums.walls)
+        return f"no walls but in deferred work, {moved} transfers/op {among(workload)}"
     if workload.verdict != "no wall":
         return None
     said = []
@@ -57,10 +64,22 @@ def without_walls(workload: WorkloadResult) -> str | None:
         said.append(f"{rate(workload.sums.handed_over)} are handed over")
     if workload.sums is not None and workload.sums.rest:
         said.append(f"{rate(workload.sums.rest)} are shared too seldom to tell")
+    if workload.deferred is not None and workload.deferred.sums.all:
+        said.append(f"{rate(workload.deferred.sums.all)} are of deferred work")
     return (
         f"nothing that is shared has more than {limit(workload)} transfers/op "
         f"{among(workload)}; {', '.join(said)}"
     )
+
+
+def put_off(workload: WorkloadResult) -> float:
+    """Return the transfers per operation that deferred work adds, on walls or not."""
+    return 0.0 if workload.deferred is None else workload.deferred.sums.all
+
+
+def deferred(workload: WorkloadResult) -> str:
+    """Return what deferred work adds, in words; "?" if that was not judged."""
+    return "?" if workload.deferred is None else rate(put_off(workload))
 
 
 def among(workload: WorkloadResult) -> str:
@@ -92,6 +111,8 @@ def blocks(
     yield text(f"predicted for {profile.name} ({profile.cores} cores; see partywall model)", "dim")
     expected = [at(workload, profile) for workload, _ in shown]
     yield _summary([(workload, each) for (workload, _), each in zip(shown, expected, strict=True)])
+    if any(put_off(workload) > workload.threshold for workload, _ in shown):
+        yield text("deferred work is in what is of all, and in nothing else here", "dim")
     advice = Advice(result)
     heading = "what costs most, and what mends it (series: ours for 6.12)"
     table = columns(("waits", "wall"), heading)
@@ -124,6 +145,6 @@ def _summary(workloads: list[tuple[WorkloadResult, Cost]]) -> Table:
             f"{most}{percent(found.relative.usual)} at {found.at}",
             verdict(workload),
             rate(workload.judged),
-            rate(workload.moved),
+            rate(workload.moved + put_off(workload)),
         )
     return table

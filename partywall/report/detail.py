@@ -43,6 +43,8 @@ def wall(found: Wall, top_sites: int | None, *, verbose: bool = False) -> Iterat
     object in full.
     """
     heading = Text(f"wall {found.number}: ", style="bold", overflow="fold")
+    if found.deferred:
+        heading.append("of deferred work, ")
     heading.append(f"{rate(found.transfers)} transfers/op on ")
     heading.append_text(text(found.object.title, "bold red"))
     if found.folded:

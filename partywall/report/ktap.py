@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from partywall.report.words import busiest, count, function, plain, rate, sharers, signed_hex
-from partywall.results.result import Line, Result, WorkloadResult
+from partywall.results.result import Line, Result, Wall, WorkloadResult
 
 _CODE = 3
 """Functions that a diagnostic names; the full report has them all."""
@@ -40,8 +40,12 @@ def _workload(workload: WorkloadResult, number: int, fail_above: float) -> Itera
     shape = workload.topology
     # A result may hold one workload in several topologies: tell the tests apart.
     name = f"{workload.title} {shape.containers}x{shape.cpus}"
-    objects = {(wall.kind, wall.name) for wall in workload.found if wall.judged > fail_above}
-    over = [wall for wall in workload.walls if (wall.object.kind, wall.object.name) in objects]
+    late = workload.deferred.walls if workload.deferred else []
+    over = [
+        *_over(workload.walls, workload.found, fail_above),
+        *_over(late, workload.put_off, fail_above),
+    ]
+    objects = sum(wall.judged > fail_above for wall in (*workload.found, *workload.put_off))
     over.sort(key=lambda wall: (-wall.judged, wall.object.name, wall.object.line))
     if over:
         yield "  KTAP version 1"
@@ -51,17 +55,27 @@ def _workload(workload: WorkloadResult, number: int, fail_above: float) -> Itera
     for position, wall in enumerate(over, 1):
         for line in _wall(wall, position, shape.containers):
             yield f"  {line}"
-    yield _diagnostic(f"{name}: {_summary(workload, len(objects))}")
+    yield _diagnostic(f"{name}: {_summary(workload, objects)}")
     yield f"{'not ok' if over else 'ok'} {number} {_description(name)}"
+
+
+def _over(lines: list[Line], walls: list[Wall], fail_above: float) -> list[Line]:
+    """The lines of walls over the limit."""
+    objects = {(wall.kind, wall.name) for wall in walls if wall.judged > fail_above}
+    return [line for line in lines if (line.object.kind, line.object.name) in objects]
 
 
 def _summary(workload: WorkloadResult, over: int) -> str:
     if workload.isolated:
         return "isolated, no wall"
-    if not workload.walls and workload.sums is not None:
+    if workload.verdict == "no wall" and workload.sums is not None:
         sums = workload.sums
-        return f"no wall, {rate(sums.handed_over + sums.rest)} transfers/op on what is none"
+        moved = sums.all + (0.0 if workload.deferred is None else workload.deferred.sums.all)
+        return f"no wall, {rate(moved)} transfers/op on what is none"
     walls = f"{count(len(workload.found), 'wall')}, {rate(workload.judged)} transfers/op"
+    late = workload.deferred
+    if late is not None and late.objects:
+        walls += f"; deferred work {count(len(late.objects), 'wall')}, {rate(late.sums.walls)}"
     return f"{walls}, {over or 'none'} over the limit"
 
 

@@ -8,7 +8,7 @@ workloads they are told in brief, so that all fit into a few screens.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console, RenderableType
@@ -19,9 +19,9 @@ from rich.text import Text
 from partywall.advice.mends import Advice
 from partywall.core.errors import UsageProblem
 from partywall.model.profiles import Profile
-from partywall.report import costs, detail, locks
+from partywall.report import costs, deferred, detail, locks
 from partywall.report.blocks import Flow, columns, indent, more, print_blocks, text
-from partywall.report.walls import Wall, numbered
+from partywall.report.walls import Wall, numbered, put_off
 from partywall.report.words import (
     busiest,
     count,
@@ -76,10 +76,9 @@ def render(result: Result, console: Console, profile: Profile, shown: Shown | No
 
 
 def _report(result: Result, profile: Profile, shown: Shown) -> Iterator[RenderableType]:
-    walls = _chosen(result, shown)
     if shown.wall is not None or shown.function is not None:
         advice = Advice(result)
-        for found in walls:
+        for found in _asked(result, shown):
             for wall in found:
                 yield from _story(wall, advice, everything=shown.everything)
         return
@@ -89,14 +88,16 @@ def _report(result: Result, profile: Profile, shown: Shown) -> Iterator[Renderab
         yield "No workload was measured."
         return
     workloads = _workloads(result, shown.workloads)
+    walls, late = (_of(result, workloads, of) for of in (numbered, put_off))
     yield from costs.blocks(result, list(zip(workloads, walls, strict=True)), profile)
     in_full = shown.everything or len(walls) <= FEW
-    for workload, found in zip(workloads, walls, strict=True):
+    for workload, found, after in zip(workloads, walls, late, strict=True):
         yield ""
         yield _title(workload)
-        yield from (
-            _workload(workload, found, shown.everything) if in_full else _brief(workload, found)
-        )
+        if in_full:
+            yield from _workload(workload, found, after, shown.everything)
+        else:
+            yield from _brief(workload, found, after)
 
 
 def _workloads(result: Result, names: Sequence[str]) -> list[WorkloadResult]:
@@ -109,14 +110,23 @@ def _workloads(result: Result, names: Sequence[str]) -> list[WorkloadResult]:
     return [one for one in result.workloads if not names or {one.title, one.workload} & set(names)]
 
 
-def _chosen(result: Result, shown: Shown) -> list[list[Wall]]:
-    """The walls of each workload that is shown; UsageProblem if the one asked for is none."""
-    kept = _workloads(result, shown.workloads)
-    every = [
+def _of(
+    result: Result,
+    kept: Sequence[WorkloadResult],
+    walls_of: Callable[[Result], list[list[Wall]]],
+) -> list[list[Wall]]:
+    """The walls of each workload that is shown."""
+    return [
         walls
-        for workload, walls in zip(result.workloads, numbered(result), strict=True)
+        for workload, walls in zip(result.workloads, walls_of(result), strict=True)
         if any(workload is one for one in kept)
     ]
+
+
+def _asked(result: Result, shown: Shown) -> list[list[Wall]]:
+    """The walls that are asked for by number or function; UsageProblem if there is none."""
+    kept = _workloads(result, shown.workloads)
+    every = [*_of(result, kept, numbered), *_of(result, kept, put_off)]
     if shown.wall is not None:
         there = [wall for walls in every for wall in walls]
         found = [wall for wall in there if wall.number == shown.wall]
@@ -124,15 +134,14 @@ def _chosen(result: Result, shown: Shown) -> list[list[Wall]]:
             last = max((wall.number for wall in there), default=0)
             raise UsageProblem(f"there is no wall {shown.wall}", f"they go up to {last}")
         return [found]
-    if shown.function is not None:
-        found = [wall for walls in every for wall in walls if wall.touched_by(shown.function)]
-        if not found:
-            raise UsageProblem(
-                f"no wall is used by {shown.function}",
-                "name the function that has the access, an inline one, or a lock's caller",
-            )
-        return [found]
-    return every
+    function = shown.function or ""
+    found = [wall for walls in every for wall in walls if wall.touched_by(function)]
+    if not found:
+        raise UsageProblem(
+            f"no wall is used by {function}",
+            "name the function that has the access, an inline one, or a lock's caller",
+        )
+    return [found]
 
 
 # What was measured
@@ -176,11 +185,19 @@ def _story(wall: Wall, advice: Advice, *, everything: bool) -> Iterator[Renderab
     yield ""
 
 
-def _brief(workload: WorkloadResult, walls: list[Wall]) -> Iterator[RenderableType]:
+def _brief(
+    workload: WorkloadResult, walls: list[Wall], late: list[Wall]
+) -> Iterator[RenderableType]:
     """The worst walls in a few rows each, and how much there is besides."""
     limit = f"{costs.limit(workload)} transfers/op {costs.among(workload)}"
     words = costs.without_walls(workload) or f"objects with more than {limit}"
     yield Text.assemble(costs.verdict(workload), f": {words}")
+    if late and workload.deferred is not None:
+        worst = f"{rate(late[0].transfers)} on {late[0].object.title}"
+        yield text(
+            f"deferred work: {count(len(late), 'wall')} more, "
+            f"{rate(workload.deferred.sums.walls)} transfers/op; wall {late[0].number}: {worst}"
+        )
     shown = walls[:DETAILED]
     if shown:
         table = columns(("wall", "transf/op"), "object; field and code of its worst line")
@@ -195,10 +212,10 @@ def _brief(workload: WorkloadResult, walls: list[Wall]) -> Iterator[RenderableTy
             f"--wall {rest[0].number} to {rest[-1].number}, or -w {workload.title}",
             "dim",
         )
-    yield from _besides(workload)
+    yield from _besides(workload, late)
 
 
-def _besides(workload: WorkloadResult) -> Iterator[RenderableType]:
+def _besides(workload: WorkloadResult, late: list[Wall]) -> Iterator[RenderableType]:
     """What moves and is no wall, in a row."""
     said = [known(workload)] if workload.walls else []
     held = locks.worst(workload)
@@ -217,12 +234,14 @@ def _besides(workload: WorkloadResult) -> Iterator[RenderableType]:
         said.append(f"between CPUs of one container {rate(moved)}")
     if workload.background_transfers:
         said.append(f"background {rate(workload.background_transfers)}")
+    if not late and workload.deferred is not None and workload.deferred.sums.all:
+        said.append(f"deferred work {rate(workload.deferred.sums.all)}")
     if said:
         yield text("; ".join(said), "dim")
 
 
 def _workload(
-    workload: WorkloadResult, walls: list[Wall], verbose: bool
+    workload: WorkloadResult, walls: list[Wall], late: list[Wall], verbose: bool
 ) -> Iterator[RenderableType]:
     yield text(workload.operation)
     yield _findings(workload)
@@ -236,6 +255,7 @@ def _workload(
     if len(walls) > DETAILED and not verbose:
         yield ""
         yield Text("--wall N tells all of one, --function NAME finds them, --all shows all")
+    yield from deferred.blocks(workload, late, verbose)
     if workload.inside:
         yield ""
         yield from _inside(workload)
@@ -289,7 +309,10 @@ def _findings(workload: WorkloadResult) -> Text:
         f"than {costs.limit(workload)} each"
     )
     if workload.moved > 0:
-        words += f"; {rate(workload.moved)} on all lines. {known(workload)}"
+        words += f"; {rate(workload.moved)} on all lines"
+        if workload.deferred is not None and workload.deferred.sums.all:
+            words += f", {rate(workload.deferred.sums.all)} more in deferred work"
+        words += f". {known(workload)}"
     return Text.assemble(costs.verdict(workload), f": {words}")
 
 

@@ -21,6 +21,8 @@ class Wall:
     objects: tuple[Walled, ...]
     judged: Judged | None = None
     """What the result says of all of them, which may have more lines than it lists."""
+    deferred: bool = False
+    """It is one of deferred work."""
 
     @property
     def object(self) -> LineObject:
@@ -126,6 +128,18 @@ def numbered(result: Result) -> list[list[Wall]]:
     for workload in result.workloads:
         found.append(fold(workload.walls, workload, number, workload.found))
         number += len(found[-1])
+    return found
+
+
+def put_off(result: Result) -> list[list[Wall]]:
+    """Return the walls of each workload's deferred work, numbered on behind those of `numbered`."""
+    found: list[list[Wall]] = []
+    number = 1 + sum(map(len, numbered(result)))
+    for workload in result.workloads:
+        late = workload.deferred
+        walls = [] if late is None else fold(late.walls, workload, number, late.objects)
+        found.append([replace(wall, deferred=True) for wall in walls])
+        number += len(walls)
     return found
 
 

@@ -12,7 +12,8 @@ from pydantic import Field
 from partywall.core.errors import UsageProblem
 from partywall.core.topology import Topology
 from partywall.results.document import Document, Model
-from partywall.results.result import KernelId, Result, WorkloadResult
+from partywall.results.result import Result, WorkloadResult
+from partywall.results.setting import KernelId
 
 SCHEMA: Final = "partywall.compare/3"
 

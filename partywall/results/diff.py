@@ -14,7 +14,8 @@ from pydantic import Field
 from partywall.core.topology import Topology
 from partywall.results.compare import Change, WallChange, WorkloadChange, compare
 from partywall.results.document import Document, Model
-from partywall.results.result import KernelId, Result
+from partywall.results.result import Result
+from partywall.results.setting import KernelId
 from partywall.results.upgrade import FIRST
 
 SCHEMA: Final = "partywall.diff/2"

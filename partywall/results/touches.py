@@ -9,7 +9,7 @@ from pydantic import Field
 
 from partywall.results.document import Document, Model
 from partywall.results.failures import Failure
-from partywall.results.result import Environment, KernelId
+from partywall.results.setting import Environment, KernelId
 
 SCHEMA: Final = "partywall.beside/1"
 

@@ -126,8 +126,11 @@ def walls(containers: int) -> list[Wall]:
     ]
 
 
-DEFERRED = {"truth_softirq": 1.0, "truth_worked": 1 / 16, "truth_called_back": 1.0}
-"""Transfers per operation of what runs in softirqs, workers and callbacks of RCU."""
+DEFERRED = "truth_softirq"
+"""A wall of deferred work alone: a tasklet that each container runs once in an operation."""
+
+BACKGROUND = {"truth_worked": 1 / 16, "truth_called_back": 1.0}
+"""Transfers per operation of what runs in workers and callbacks of RCU."""
 
 HANDED_OVER = 24 / 512
 """Parcels per operation that one sends and another receives within a window."""

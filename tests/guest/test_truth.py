@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import constructed
 import pytest
 from constructed import (
+    BACKGROUND,
     COUNTS,
     DEFERRED,
     HANDED_OVER,
@@ -113,9 +114,30 @@ def test_what_is_handed_over_is_told_from_walls(result: Result, containers: int)
 
 
 @pytest.mark.parametrize("containers", COUNTS)
-def test_what_is_deferred_moves_as_often_as_it_is_done(result: Result, containers: int) -> None:
+def test_what_softirqs_of_a_system_call_share_is_a_wall_of_deferred_work(
+    result: Result, containers: int
+) -> None:
+    found = result(containers)
+    assert found.deferred is not None
+    (wall,) = (one for one in found.deferred.objects if not is_kernels(one.name))
+    assert (wall.name, wall.lines, wall.sharing) == (DEFERRED, 1, "all")
+    assert wall.sharers == list(range(containers))
+    assert wall.transfers == pytest.approx(1, rel=TOLERANCE)
+    assert wall.judged == pytest.approx(1, rel=TOLERANCE)
+    (line,) = by_object(found.deferred.walls)[DEFERRED]
+    assert {site.context for site in line.code} == {"softirq in ioctl"}
+    assert line.writers == list(range(containers))
+    elsewhere = (*found.walls, *found.background)
+    assert DEFERRED not in by_object(elsewhere) | {one.name: [] for one in found.passing}
+    assert found.deferred.sums.walls >= wall.judged
+
+
+@pytest.mark.parametrize("containers", COUNTS)
+def test_what_kernel_threads_do_later_moves_as_often_as_it_is_done(
+    result: Result, containers: int
+) -> None:
     background = by_object(result(containers).background)
-    for name, transfers in DEFERRED.items():
+    for name, transfers in BACKGROUND.items():
         (line,) = background[name]
         assert line.transfers == pytest.approx(transfers, rel=TOLERANCE)
 

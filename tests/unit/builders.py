@@ -6,19 +6,19 @@ from __future__ import annotations
 from typing import Any
 
 from partywall.core.topology import Topology
+from partywall.results.counts import CallCount, Instructions
 from partywall.results.fields import FieldUse
 from partywall.results.result import (
-    CallCount,
-    Environment,
-    Instructions,
-    KernelId,
+    Deferred,
     Line,
     LineObject,
     Lock,
     Result,
     Site,
+    Sums,
     WorkloadResult,
 )
+from partywall.results.setting import Environment, KernelId
 
 ALL = list(range(8))
 
@@ -81,6 +81,14 @@ def workload(name: str, walls: list[Line], **more: Any) -> WorkloadResult:
         "background_transfers": 0.0,
     }
     return WorkloadResult(workload=name, walls=walls, **(given | more))
+
+
+def put_off(walls: list[Line], **more: float) -> Deferred:
+    """Deferred work with these lines of walls. ``more``: other sums."""
+    moved = sum(wall.judged for wall in walls)
+    sums = Sums(**({"walls": moved, "handed_over": 0.0, "rest": 0.0} | more))
+    objects = workload("w", walls).found
+    return Deferred(transfers=sums.all, sums=sums, objects=objects, walls=walls, passing=[])
 
 
 def lock(name: str, instructions: float, **more: Any) -> Lock:

@@ -18,8 +18,10 @@ from partywall.record.recording import (
     PATTERN,
     SYSCALL,
     VERSION,
+    Kind,
     Party,
     Recording,
+    key,
 )
 
 TGKILL = SYSCALL + 234
@@ -30,7 +32,7 @@ def visits(
     reads: int,
     writes: int,
     *,
-    foreground: bool = True,
+    kind: Kind = Kind.FOREGROUND,
     turns: int | None = None,
     returns: int | None = None,
 ) -> tuple[int, ...]:
@@ -41,12 +43,12 @@ def visits(
     count = reads + writes
     turns = min(count, 2**32 - 1) if turns is None else turns
     returns = max(0, turns - 1) if returns is None else returns
-    return (number << 1 | foreground, reads, writes, turns, returns)
+    return (key(number, kind), reads, writes, turns, returns)
 
 
 def pattern(number: int, visits: int, *, read: int = 0, written: int = 0) -> tuple[int, ...]:
     """A row of dtype PATTERN: ``visits`` of line ``number`` with these masks of words."""
-    return (number << 1 | 1, read, written, visits)
+    return (key(number, Kind.FOREGROUND), read, written, visits)
 
 
 def access(

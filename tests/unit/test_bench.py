@@ -22,7 +22,7 @@ from partywall.core.errors import UsageProblem
 from partywall.model import profiles, queues
 from partywall.report import bench as view
 from partywall.results import document
-from partywall.results.result import CallCount
+from partywall.results.counts import CallCount
 
 
 def made(*rates: list[float]) -> Bench:

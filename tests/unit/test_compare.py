@@ -16,7 +16,8 @@ from partywall.core.topology import Topology
 from partywall.report import compare as view
 from partywall.results import compare, document
 from partywall.results.compare import Comparison
-from partywall.results.result import CallCount, Instructions, Sums
+from partywall.results.counts import CallCount, Instructions
+from partywall.results.result import Sums
 
 BEFORE = builders.result(builders.signal(), builders.isolated())
 

@@ -85,6 +85,19 @@ def test_objects_are_ranked_by_all_that_they_cost() -> None:
     assert drawn.objects[1].reach[1] is None
 
 
+def test_walls_of_deferred_work_are_in_the_map() -> None:
+    late = builders.put_off([wall("label", 3.0)])
+    quiet, loud = (builders.workload(name, [], deferred=late) for name in ("udp", "tcp"))
+    loud = loud.model_copy(update={"walls": [wall("label", 1.0)], "between": 1.0})
+    drawn = maps.draw([builders.result(quiet, loud)])
+    cells = [one.cells[0] for one in drawn.operations]
+    assert [cell and (cell.verdict, cell.transfers) for cell in cells] == [
+        ("walls", 3.0),
+        ("walls", 4.0),
+    ]
+    assert [cell and [share.transfers for share in cell.walls] for cell in cells] == [[3.0], [4.0]]
+
+
 def test_a_mix_ranks_by_what_it_pays() -> None:
     drawn = maps.draw([OLD], {"fork": 3.0, "pipe": 1.0})
     assert [one.reach[0].mix for one in drawn.objects if one.reach[0]] == pytest.approx(

@@ -17,7 +17,8 @@ from partywall.model.network import solve
 from partywall.model.predict import overlay_stalls, signals
 from partywall.model.profiles import Level, Profile
 from partywall.model.queues import Queue, Work, neighbours, predict_work
-from partywall.results.result import CallCount, Wall
+from partywall.results.counts import CallCount
+from partywall.results.result import Wall
 
 TWO = profiles.load("ice-lake-2x32")
 GROUPS = profiles.load("milan-2x48")

@@ -17,14 +17,23 @@ from recordings import access, header, party, pattern, recording, sealed, visits
 
 from partywall.core.errors import EnvironmentProblem
 from partywall.record import recording as reader
-from partywall.record.recording import ATOMIC, LOCK, MAGIC, Recording, RecordingError, load, parse
+from partywall.record.recording import (
+    ATOMIC,
+    LOCK,
+    MAGIC,
+    Kind,
+    Recording,
+    RecordingError,
+    load,
+    parse,
+)
 
 FUZZ = settings(max_examples=300, deadline=None)
 
 SMALL = recording(
     party(
         0,
-        [visits(0x40, 1, 2), visits(0x41, 0, 9, foreground=False)],
+        [visits(0x40, 1, 2), visits(0x41, 0, 9, kind=Kind.BACKGROUND)],
         [access(0x1008, 4, reads=3), access(0x1010, writes=7, site=1, flags=ATOMIC)],
         [pattern(0x40, 1, read=2), pattern(0x40, 2, read=2, written=0x84)],
         calls=(11, 12),

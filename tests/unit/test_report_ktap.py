@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partywall.report import ktap
-from partywall.results.result import Result
+from partywall.results.result import Result, Sums
 
 _RESULT = re.compile(r"(ok|not ok) (\d+) ([^#]+)")
 
@@ -102,6 +102,20 @@ def test_only_walls_over_the_limit_fail(result: Result) -> None:
     cases = parse(ktap.render(result, 12.0))
     assert all(case.ok for case in cases)
     assert "signal 8x1: 2 walls, 6.03 transfers/op, none over the limit" in cases[0].diagnostics
+
+
+def test_walls_of_deferred_work_fail_as_others_do() -> None:
+    late = builders.put_off(builders.signal().walls)
+    nothing = Sums(walls=0.0, handed_over=0.0, rest=0.0)
+    one = builders.workload("udp", [], sums=nothing, deferred=late)
+    (case,) = parse(ktap.render(builders.result(one), 2.0))
+    assert not case.ok
+    assert len(case.subtests) == 2
+    said = "udp 8x1: 0 walls, 0 transfers/op; deferred work 2 walls, 6.03, 1 over the limit"
+    assert said in case.diagnostics
+    quiet = builders.workload("udp", [], sums=nothing, deferred=builders.put_off([], rest=0.5))
+    (case,) = parse(ktap.render(builders.result(quiet), 2.0))
+    assert "udp 8x1: no wall, 0.50 transfers/op on what is none" in case.diagnostics
 
 
 def test_diagnostics_name_the_object_its_transfers_and_its_code(result: Result) -> None:

@@ -12,7 +12,8 @@ from rich.console import Console
 
 from partywall.model import profiles
 from partywall.report import locks, terminal
-from partywall.results.result import CallCount, Instructions, WorkloadResult
+from partywall.results.counts import CallCount, Instructions
+from partywall.results.result import WorkloadResult
 
 PROFILE = profiles.load(profiles.DEFAULT)
 RAN = Instructions(kernel=990.0, user=10.0, background=5.0, spinning=77.0)

@@ -251,6 +251,41 @@ def test_what_is_shared_too_seldom_is_not_handed_over() -> None:
     assert "shared, but too seldom for a wall: 0.50 transfers/op on 2 lines" in report
 
 
+def with_deferred() -> Result:
+    """A workload without walls but for two of deferred work, and one that has some."""
+    signal = builders.signal()
+    late = builders.put_off(signal.walls, handed_over=1.25)
+    nothing = Sums(walls=0.0, handed_over=0.0, rest=0.0)
+    quiet = builders.workload("udp", [], sums=nothing, deferred=late)
+    return builders.result(quiet, signal.model_copy(update={"deferred": late}))
+
+
+def test_walls_of_deferred_work_stand_apart_with_numbers_behind_all_others() -> None:
+    result = with_deferred()
+    report = " ".join(shown(result).split())
+    assert "udp 8 x 1 at most 100% at 64 2 deferred 0 7.28" in report
+    assert re.search(r"signal 8 x 1 at most 2\d% at 64 2 walls 6.03 13.3", report)
+    assert "deferred work is in what is of all" in report
+    assert "2 deferred: no walls but in deferred work, 6.03 transfers/op between" in report
+    said = "deferred work (softirqs that its system calls ran): 6.03 transfers/op on 2 walls"
+    assert report.count(f"{said}, 1.25 handed over") == 2
+    assert all(f"{number} 4.03 2 init_ucounts" in report for number in (3, 5))
+    assert "wall 5: of deferred work, 4.03 transfers/op on init_ucounts" in shown(result, wall=5)
+    assert "wall 1: 4.03 transfers/op" in shown(result, wall=1)
+    assert "deferred work: 2 walls more, 6.03 transfers/op; wall 3: 4.03 on init_ucounts" in (
+        " ".join(shown(builders.result(*result.workloads, builders.isolated())).split())
+    )
+
+
+def test_isolated_says_whether_it_knows_of_deferred_work() -> None:
+    sums = Sums(walls=0.0, handed_over=0.0, rest=0.0)
+    for late, words in ((builders.put_off([]), "included"), (None, "not judged")):
+        one = builders.workload("w", [], sums=sums, deferred=late)
+        report = " ".join(shown(builders.result(one)).split())
+        said = f"no more than 0.01 transfers/op between containers, deferred work {words}"
+        assert f"isolated: {said}" in report
+
+
 def test_like_objects_are_one_wall() -> None:
     wall = builders.named_wall("struct page")
     pages = [

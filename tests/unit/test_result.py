@@ -7,7 +7,7 @@ import builders
 import pytest
 
 from partywall.core.topology import Topology
-from partywall.results.result import Sums, WorkloadResult
+from partywall.results.result import Result, Sums, WorkloadResult
 
 WALL = builders.signal().walls[0]
 
@@ -61,6 +61,39 @@ def test_isolated_is_what_moves_no_more_than_the_threshold_all_in_all(
     assert found.verdict == verdict
     assert found.isolated == (verdict == "isolated")
     assert builders.workload("w", [WALL], sums=sums).verdict == "walls"
+
+
+@pytest.mark.parametrize(
+    ("moved", "rest", "verdict"),
+    [(0.004, 0.005, "isolated"), (0.006, 0.006, "no wall")],
+)
+def test_isolated_is_said_only_of_what_has_none_in_deferred_work_either(
+    moved: float, rest: float, verdict: str
+) -> None:
+    sums = Sums(walls=0.0, handed_over=moved, rest=0.0)
+    late = builders.put_off([], handed_over=0.0, rest=rest)
+    assert builders.workload("w", [], sums=sums, deferred=late).verdict == verdict
+
+
+def test_a_wall_of_deferred_work_is_one_and_counts_against_the_limit() -> None:
+    nothing = Sums(walls=0.0, handed_over=0.0, rest=0.0)
+    late = builders.put_off([builders.signal().walls[0]])
+    found = builders.workload("w", [], sums=nothing, deferred=late)
+    assert found.verdict == "walls"
+    assert not found.found
+    assert found.judged == 0
+    assert builders.result(found).worst == late.sums.walls > 1
+    assert builders.result(builders.workload("w", [], sums=nothing)).worst == 0
+
+
+def test_deferred_work_is_read_again_and_a_result_without_it_says_so() -> None:
+    late = builders.put_off([builders.signal().walls[0]])
+    one = builders.signal().model_copy(update={"deferred": late})
+    whole = builders.result(one)
+    assert Result.read(whole.written()) == whole
+    written = whole.written()
+    del written["workloads"][0]["deferred"]
+    assert Result.read(written).workloads[0].deferred is None
 
 
 def test_a_result_without_sums_is_isolated_only_if_nothing_moves() -> None:

@@ -16,12 +16,14 @@ from partywall.analyse.transfers import transfers
 from partywall.record.recording import (
     ATOMIC,
     CHARGED,
+    DEFERRED,
     EXCEPTION,
     IRQ,
     SCHEDULER,
     SOFTIRQ,
     TASK,
     USER,
+    Kind,
 )
 
 FUZZ = settings(max_examples=200, deadline=None)
@@ -29,10 +31,10 @@ LINE = 0xFF11000003B2C400
 SITES = ((0xFFFFFFFF81000010, 0), (0xFFFFFFFF81000020, 0xFFFFFFFF81000FF0))
 
 
-def uses(*accesses: list[tuple[int, ...]], foreground: bool = True) -> Uses:
+def uses(*accesses: list[tuple[int, ...]], kind: Kind = Kind.FOREGROUND) -> Uses:
     """Uses of a recording in which CPU n made the n-th list of accesses."""
     parties = [party(cpu, accesses=made) for cpu, made in enumerate(accesses)]
-    return Uses(recording(*parties, sites=SITES), foreground=foreground)
+    return Uses(recording(*parties, sites=SITES), kind)
 
 
 def places(found: Uses, start: int, end: int) -> list[tuple[int, int]]:
@@ -139,15 +141,23 @@ def test_nothing_is_found_in_a_recording_of_nobody() -> None:
 def test_the_workloads_own_work_is_foreground(context: int) -> None:
     made = [access(LINE, reads=1, context=context)]
     assert places(uses(made), LINE, LINE + 64)
-    assert not places(uses(made, foreground=False), LINE, LINE + 64)
+    assert not places(uses(made, kind=Kind.BACKGROUND), LINE, LINE + 64)
 
 
 @pytest.mark.parametrize("context", [IRQ, SOFTIRQ, SCHEDULER, TASK, TASK + 5])
 def test_interrupts_scheduler_and_kernel_threads_are_background(context: int) -> None:
     made = [access(LINE, reads=1, context=context)]
     assert not places(uses(made), LINE, LINE + 64)
-    assert places(uses(made, foreground=False), LINE, LINE + 64)
+    assert places(uses(made, kind=Kind.BACKGROUND), LINE, LINE + 64)
     assert uses(made).by_party(LINE, LINE + 64)[0].tolist() == [0]
+
+
+@pytest.mark.parametrize("number", [0, 44, 0x3EFF])
+def test_softirqs_that_a_system_call_ran_are_deferred(number: int) -> None:
+    made = [access(LINE, reads=1, context=DEFERRED + number)]
+    assert places(uses(made, kind=Kind.DEFERRED), LINE, LINE + 64)
+    assert not places(uses(made), LINE, LINE + 64)
+    assert not places(uses(made, kind=Kind.BACKGROUND), LINE, LINE + 64)
 
 
 def test_counts_by_party_keep_the_order_of_parties() -> None:

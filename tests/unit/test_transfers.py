@@ -14,6 +14,7 @@ from recordings import party, recording, visits
 
 from partywall.analyse import transfers
 from partywall.analyse.transfers import Parties
+from partywall.record.recording import Kind
 
 Array = npt.NDArray[Any]
 FUZZ = settings(max_examples=200, deadline=None)
@@ -232,7 +233,7 @@ def test_others_are_symmetric_and_on_other_cpus(who: list[tuple[int, int]], each
 
 
 def test_analyse_counts_foreground_and_background_apart() -> None:
-    both = [visits(5, 0, 2), visits(5, 0, 4, foreground=False)]
+    both = [visits(5, 0, 2), visits(5, 0, 4, kind=Kind.BACKGROUND)]
     whole = recording(party(0, both), party(1, both))
     lines = transfers.analyse(transfers.visits(whole).moving(), Parties.of(whole, 1), 2)
     assert lines.number.tolist() == [5]
@@ -245,9 +246,45 @@ def test_analyse_counts_foreground_and_background_apart() -> None:
     assert lines.operations == 2
 
 
+def test_deferred_work_adds_to_the_foreground_and_is_no_background() -> None:
+    both = [
+        visits(5, 0, 2, turns=2, returns=1),
+        visits(5, 0, 4, kind=Kind.DEFERRED, turns=3, returns=2),
+        visits(5, 0, 1, kind=Kind.BACKGROUND),
+        visits(6, 0, 7),
+        visits(7, 1, 8, kind=Kind.DEFERRED),
+    ]
+    whole = recording(party(0, both), party(1, both))
+    moving, parties = transfers.visits(whole).moving(), Parties.of(whole, 1)
+    lines = transfers.analyse(moving, parties, 2)
+    assert lines.number.tolist() == [5, 6, 7]
+    assert lines.writes.tolist() == [[2, 2], [7, 7], [0, 0]]
+    assert lines.between.tolist() == [2, 7, 0]
+    # What is left when all of the 2 + 4 + 1 visits are counted.
+    assert lines.background_between.tolist() == [1, 0, 0]
+    late = transfers.late(moving, parties, 2)
+    assert late.number.tolist() == [5, 7]
+    assert late.writes.tolist() == [[4, 4], [8, 8]]
+    assert late.reads.tolist() == [[0, 0], [1, 1]]
+    assert late.turns[0].tolist() == [3, 3]
+    assert late.returns[0].tolist() == [2, 2]
+    assert late.between.tolist() == [4, 9]
+    assert late.within.tolist() == [0, 0]
+    assert late.seen[0] == (3 + 3 - 1) / 2
+
+
+def test_a_container_takes_lines_in_its_own_calls_that_another_uses_in_deferred_work() -> None:
+    whole = recording(party(0, [visits(5, 0, 3)]), party(1, [visits(5, 0, 2, kind=Kind.DEFERRED)]))
+    moving, parties = transfers.visits(whole).moving(), Parties.of(whole, 1)
+    assert transfers.analyse(moving, parties, 1).between.tolist() == [0]
+    assert transfers.late(moving, parties, 1).between.tolist() == [2 + 2]
+    assert transfers.analyse(moving, parties, 1).background_between.tolist() == [0]
+
+
 def test_analyse_has_lines_that_only_the_background_moves() -> None:
     whole = recording(
-        party(0, [visits(3, 0, 9, foreground=False)]), party(1, [visits(3, 6, 0, foreground=False)])
+        party(0, [visits(3, 0, 9, kind=Kind.BACKGROUND)]),
+        party(1, [visits(3, 6, 0, kind=Kind.BACKGROUND)]),
     )
     lines = transfers.analyse(transfers.visits(whole).moving(), Parties.of(whole, 1), 3)
     assert lines.between.tolist() == [0]
@@ -271,7 +308,7 @@ def test_analyse_drops_the_fixmap_and_nothing_below_it() -> None:
     seen = [
         visits(BELOW_FIXMAP, 0, 1),
         visits(FIXMAP, 0, 100),
-        visits(FIXMAP, 0, 1, foreground=False),
+        visits(FIXMAP, 0, 1, kind=Kind.BACKGROUND),
     ]
     whole = recording(party(0, seen), party(1, seen))
     lines = transfers.analyse(transfers.visits(whole).moving(), Parties.of(whole, 1), 1)

@@ -12,7 +12,11 @@ fn numbers() {
     let out = env::var("OUT_DIR").expect("cargo gives no OUT_DIR");
     for table in text.split("\n[").skip(1) {
         let (name, lines) = table.split_once(']').expect("a table without an end");
-        let kind = if name == "context" { "Context" } else { "u32" };
+        let kind = match name {
+            "context" => "Context",
+            "kind" => "u64",
+            _ => "u32",
+        };
         let constants: String = lines
             .lines()
             .filter_map(|line| line.split_once(" = "))

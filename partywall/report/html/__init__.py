@@ -23,9 +23,9 @@ from partywall.model.cost import Cost
 from partywall.model.predict import Outlook, outlook
 from partywall.model.profiles import Profile
 from partywall.model.queues import Prediction
-from partywall.report import costs, locks
+from partywall.report import costs, deferred, locks
 from partywall.report.html import charts, drawing, pages
-from partywall.report.walls import Wall, alike, fold, numbered
+from partywall.report.walls import Wall, alike, fold, numbered, put_off
 from partywall.report.words import busiest, known, sharers
 from partywall.results.compare import Key, keyed
 from partywall.results.result import Result, WorkloadResult
@@ -65,6 +65,7 @@ class Side:
     result: WorkloadResult
     cost: Cost
     walls: list[Row]
+    deferred: list[Row]
     inside: list[Row]
     background: list[Row]
 
@@ -90,7 +91,7 @@ class Side:
     @property
     def rows(self) -> list[Row]:
         """All that opens."""
-        return [*self.walls, *self.inside, *self.background]
+        return [*self.walls, *self.deferred, *self.inside, *self.background]
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,7 @@ def _side(
     key: str,
     result: WorkloadResult,
     walls: list[Wall],
+    late: list[Wall],
     advice: Advice,
     profile: Profile,
 ) -> Side:
@@ -176,14 +178,24 @@ def _side(
             )
             for wall in walls
         ],
+        deferred=[
+            Row(
+                f"{key}d{wall.number}",
+                wall,
+                wall.number,
+                mends=tuple(advice.on(wall.lines, result)),
+            )
+            for wall in late
+        ],
         inside=[Row(f"{key}i{wall.number}", wall) for wall in fold(result.inside, result)],
         background=[Row(f"{key}g{wall.number}", wall) for wall in fold(result.background, result)],
     )
 
 
-def _walls(result: Result) -> dict[Key, list[Wall]]:
-    every = zip(result.workloads, numbered(result), strict=True)
-    return {key: walls for one, walls in every for key in keyed([one])}
+def _walls(result: Result) -> dict[Key, tuple[list[Wall], list[Wall]]]:
+    """Of each workload its walls, and those of its deferred work."""
+    every = zip(result.workloads, numbered(result), put_off(result), strict=True)
+    return {key: (walls, late) for one, walls, late in every for key in keyed([one])}
 
 
 def _sections(told: Outlook, before: Result, after: Result | None) -> list[Section]:
@@ -197,10 +209,10 @@ def _sections(told: Outlook, before: Result, after: Result | None) -> list[Secti
         series = published.of(one.title, one.scope)
         other = others.get(key)
         label = "before" if other else ""
-        sides = [_side(label, f"w{number}b", one, walls[key], advice, told.profile)]
+        sides = [_side(label, f"w{number}b", one, *walls[key], advice, told.profile)]
         if other:
             mine = walls_after[key]
-            sides.append(_side("after", f"w{number}a", other, mine, advice_after, told.profile))
+            sides.append(_side("after", f"w{number}a", other, *mine, advice_after, told.profile))
         found.append(
             Section(
                 anchor=f"w{number}",
@@ -244,6 +256,8 @@ def render(before: Result, after: Result | None, profile: Profile) -> str:
         sections=sections,
         bound=locks.bound,
         known=known,
+        put_off=deferred.summary,
+        deferred=costs.deferred,
         visible=VISIBLE,
         version=__version__,
         packed=_packed(environment, sections),

@@ -2,8 +2,9 @@
 //! The callbacks that QEMU makes.
 
 use crate::abi::{self, MemInfo};
-use crate::context::{self, is_deferred};
+use crate::context;
 use crate::cpu::Outcome;
+use crate::format::kind;
 use crate::locks::Kind;
 use crate::state::{state, Block, Site, State, CHECK_EVERY, KERNEL_BIT, NO_LEAF};
 use crate::table::{Access, LINE_SHIFT};
@@ -106,7 +107,8 @@ pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
     }
     c.repeating = block.ends_repeating;
     if c.records() {
-        let foreground = c.foreground;
+        let kind = c.kind;
+        let foreground = kind == kind::FOREGROUND;
         let summary = &mut c.party().summary;
         if foreground && block.spins {
             summary.spinning_instructions += instructions;
@@ -116,11 +118,11 @@ pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
             c.clock += instructions;
         } else {
             summary.background_instructions += instructions;
-            if is_deferred(c.context) {
-                c.party().summary.deferred_instructions += instructions;
+            if kind == kind::DEFERRED {
+                summary.deferred_instructions += instructions;
             }
         }
-        if foreground {
+        if kind != kind::BACKGROUND {
             let pause = if block.pauses { waits::PAUSE } else { 0 };
             let event = Event {
                 address: instructions,
@@ -168,7 +170,7 @@ pub extern "C" fn on_memory(_: c_uint, info: MemInfo, address: u64, data: *mut c
     if !c.records() {
         return;
     }
-    if store && c.foreground {
+    if store && c.foreground() {
         let c = &mut s.cpus[cpu as usize];
         let locks = c.tracker.locks();
         if site.locks {
@@ -188,7 +190,7 @@ pub extern "C" fn on_memory(_: c_uint, info: MemInfo, address: u64, data: *mut c
         s.site_index(cpu, site)
     };
     let c = &mut s.cpus[cpu as usize];
-    if c.foreground {
+    if c.kind != kind::BACKGROUND {
         let flag = |bit, set| if set { bit } else { 0 };
         let event = Event {
             address,
@@ -209,7 +211,7 @@ pub extern "C" fn on_memory(_: c_uint, info: MemInfo, address: u64, data: *mut c
         atomic: site.atomic,
         site: index,
         context: c.context,
-        foreground: false,
+        kind: kind::BACKGROUND,
     };
     let tables = &mut c.party().tables;
     if own_stack {
@@ -280,7 +282,7 @@ beginning_callbacks! {
 pub extern "C" fn on_count(_: c_uint, data: *mut c_void) {
     let s = state();
     let c = s.here();
-    if c.foreground && c.records() {
+    if c.foreground() && c.records() {
         c.party().summary.calls[data as usize] += 1;
     }
 }
@@ -288,7 +290,7 @@ pub extern "C" fn on_count(_: c_uint, data: *mut c_void) {
 /// A lock function is entered; what is done with the lock shows in its accesses.
 fn enter_lock(kind: Kind) {
     let c = state().here();
-    if c.foreground && c.records() {
+    if c.foreground() && c.records() {
         c.tracker.locks().enter(kind);
     }
 }

@@ -5,6 +5,7 @@
 //! context is followed from control flow: entry points of the kernel, returns
 //! from them, and the stacks that `__switch_to_asm` leaves and enters.
 
+use crate::format::kind;
 use crate::locks::Holder;
 use std::collections::HashMap;
 
@@ -24,6 +25,17 @@ pub fn is_foreground(context: Context) -> bool {
 /// True for a softirq that a system call of the workload ran before it went on.
 pub fn is_deferred(context: Context) -> bool {
     (DEFERRED..TASK).contains(&context)
+}
+
+/// The kind of work that goes on in this context.
+pub fn kind_of(context: Context) -> u64 {
+    if is_foreground(context) {
+        kind::FOREGROUND
+    } else if is_deferred(context) {
+        kind::DEFERRED
+    } else {
+        kind::BACKGROUND
+    }
 }
 
 /// What one task was doing: where it entered the kernel, and what came on top.
@@ -304,6 +316,9 @@ mod tests {
         t.softirq_end();
         assert_eq!(t.current(), SYSCALL + 44);
         assert!(!is_deferred(SOFTIRQ) && !is_deferred(TASK));
+        let kinds = [SYSCALL + 44, DEFERRED + 44, SOFTIRQ, TASK].map(kind_of);
+        use kind::{BACKGROUND as B, DEFERRED as D, FOREGROUND as F};
+        assert_eq!(kinds, [F, D, B, B]);
     }
 
     #[test]

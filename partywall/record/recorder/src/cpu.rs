@@ -2,7 +2,7 @@
 //! What is known of one vCPU, and of the parties that it works for.
 
 use crate::context::Tracker;
-use crate::format::Summary;
+use crate::format::{kind, Summary};
 use crate::state::Site;
 use crate::table::{Access, Tables};
 use crate::turns::Owners;
@@ -33,10 +33,14 @@ fn writer<'a>(
     party: &'a mut Party,
     owners: &'a mut Owners,
     context: u16,
+    kind: u64,
 ) -> impl FnMut(&Event) + 'a {
     move |event| {
         if event.flags & BLOCK != 0 {
-            party.tables.progress.work(event.address);
+            // Stretches are those of the foreground: what it puts off is part of one.
+            if kind == kind::FOREGROUND {
+                party.tables.progress.work(event.address);
+            }
             return;
         }
         let access = Access {
@@ -46,7 +50,7 @@ fn writer<'a>(
             atomic: event.flags & ATOMIC != 0,
             site: event.site,
             context,
-            foreground: true,
+            kind,
         };
         if event.flags & OWN_STACK != 0 {
             party.tables.touch(&access, owners);
@@ -60,7 +64,7 @@ fn writer<'a>(
     }
 }
 
-/// What is known of foreground work that was kept back.
+/// What is known of work that was kept back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The CPU got on by itself.
@@ -74,7 +78,8 @@ pub enum Outcome {
 pub struct Cpu {
     pub tracker: Tracker,
     pub context: u16,
-    pub foreground: bool,
+    /// Of the work that goes on, as `kind` has it.
+    pub kind: u64,
     /// Between this CPU's start and stop markers.
     pub open: bool,
     pub own: Party,
@@ -90,15 +95,21 @@ pub struct Cpu {
     pub swept: [u64; 2],
     /// Instructions run in the foreground, but for those that spin.
     pub clock: u64,
-    /// What it does in the foreground, until it is known to be no waiting.
+    /// What it does for the workload, until it is known to be no waiting.
     pub waits: Waits,
 }
 
 impl Cpu {
-    /// Foreground work is recorded in this CPU's own window; what the kernel
-    /// does by itself, and charged work, as long as any window is open.
+    /// What it does for its workload is recorded in this CPU's own window; what the
+    /// kernel does by itself, and charged work, as long as any window is open.
+    #[inline(always)]
     pub fn records(&self) -> bool {
-        self.open || !self.foreground || self.thread.is_some()
+        self.open || self.kind == kind::BACKGROUND || self.thread.is_some()
+    }
+
+    #[inline(always)]
+    pub fn foreground(&self) -> bool {
+        self.kind == kind::FOREGROUND
     }
 
     /// Writes down what was kept back, as far as it was work.
@@ -107,7 +118,7 @@ impl Cpu {
             None => &mut self.own,
             Some(index) => &mut self.threads[index],
         };
-        let write = writer(party, owners, self.context);
+        let write = writer(party, owners, self.context, self.kind);
         let waited = match outcome {
             Outcome::Work => {
                 self.waits.clear(write);
@@ -116,12 +127,17 @@ impl Cpu {
             Outcome::Left => self.waits.settle(write),
             Outcome::Full => self.waits.full(write),
         };
+        if self.kind == kind::DEFERRED {
+            party.summary.background_instructions -= waited;
+            party.summary.deferred_instructions -= waited;
+            return;
+        }
         party.summary.kernel_instructions -= waited;
         party.summary.spinning_instructions += waited;
         self.clock -= waited;
     }
 
-    /// Keeps foreground work back.
+    /// Keeps work for the workload back.
     #[inline(always)]
     pub fn push(&mut self, event: Event, owners: &mut Owners) {
         if !self.waits.push(event) {

@@ -13,6 +13,23 @@ pub const MAGIC: &[u8; 8] = b"PWALLREC";
 // VERSION, and LINE_SHIFT: a line's number is its address shifted by that.
 include!(concat!(env!("OUT_DIR"), "/format.rs"));
 
+/// Kinds of work, which the lowest bits of a line's key tell apart.
+pub mod kind {
+    include!(concat!(env!("OUT_DIR"), "/kind.rs"));
+
+    /// The key of a line in a kind of work.
+    #[inline(always)]
+    pub const fn key(line: u64, kind: u64) -> u64 {
+        line << BITS | kind
+    }
+
+    /// The kind of work that a key is of.
+    #[inline(always)]
+    pub const fn of(key: u64) -> u64 {
+        key & ((1 << BITS) - 1)
+    }
+}
+
 /// What is known of one party beside its tables. A party is a vCPU, or a
 /// kernel thread that does charged work on one.
 #[derive(Default, Clone)]
@@ -98,7 +115,7 @@ impl<W: Write> Checked<W> {
 }
 
 fn line_of(slot: &LineSlot) -> u64 {
-    slot.key >> 1
+    slot.key >> kind::BITS
 }
 
 /// Lines that can move: several parties visited, and one of them wrote. With a ``shift``
@@ -204,7 +221,7 @@ impl Recording<'_> {
                 .patterns
                 .slots
                 .iter()
-                .filter(|s| listed(s.key >> 1))
+                .filter(|s| listed(s.key >> kind::BITS))
                 .collect();
             patterns.sort_unstable_by_key(|s| (s.key, s.words.read, s.words.written));
             w.u32(summary.cpu)?;
@@ -282,7 +299,7 @@ mod tests {
                 atomic: true,
                 site: 0,
                 context: 0x100,
-                foreground: true,
+                kind: kind::FOREGROUND,
             },
             &mut 0,
             &mut Owners::default(),

@@ -8,9 +8,9 @@
 
 use crate::abi::{self, MemInfo, PluginId};
 use crate::callbacks::translate_anew;
-use crate::context::{self, is_foreground, Tasks, Tracker};
+use crate::context::{self, kind_of, Tasks, Tracker};
 use crate::cpu::{Cpu, Outcome, Party};
-use crate::format::Recording;
+use crate::format::{kind, Recording};
 use crate::hooks::{Hooks, Role};
 use crate::insn;
 use crate::locks::Sums;
@@ -219,7 +219,7 @@ impl State {
             self.cpus.push(Cpu {
                 tracker: Tracker::new(self.hooks.stack_size),
                 context: context::TASK,
-                foreground: false,
+                kind: kind::BACKGROUND,
                 open: false,
                 own: Party::new(
                     self.visit_distance,
@@ -251,7 +251,7 @@ impl State {
             }
         }
         c.context = next;
-        c.foreground = is_foreground(c.context);
+        c.kind = kind_of(c.context);
         c.thread = c.tracker.working_thread().map(|stack| {
             let known = c.threads.iter().position(|t| t.summary.thread == stack);
             known.unwrap_or_else(|| {

@@ -4,6 +4,7 @@
 //! Each vCPU (and each thread that does charged work) has tables of its own, so
 //! nothing on the hot path is shared or locked.
 
+use crate::format::kind;
 use crate::slots::{mix, Slot, Table};
 use crate::turns::{Owners, Progress, Turns};
 use crate::words::{Patterns, Words};
@@ -11,10 +12,10 @@ use crate::words::{Patterns, Words};
 /// Bytes of a cache line, as a shift.
 pub use crate::format::LINE_SHIFT;
 
-/// Visits of one party to one line, in the foreground or the background.
+/// Visits of one party to one line, in one kind of work.
 #[derive(Clone, Copy)]
 pub struct LineSlot {
-    /// Line number (address >> 6) << 1 | foreground.
+    /// Of the line's number (address >> 6) and the kind of work, by `kind::key`.
     pub key: u64,
     last: u64,
     pub read_visits: u32,
@@ -43,7 +44,7 @@ impl LineSlot {
     #[inline(always)]
     fn close(&mut self, patterns: &mut Patterns) {
         let words = std::mem::take(&mut self.words);
-        if words != Words::NONE && self.key & 1 != 0 {
+        if words != Words::NONE && kind::of(self.key) != kind::BACKGROUND {
             patterns.count(self.key, words, &mut self.patterns);
         }
     }
@@ -118,7 +119,8 @@ pub struct Access {
     pub atomic: bool,
     pub site: u32,
     pub context: u16,
-    pub foreground: bool,
+    /// Of work, as `kind` has it.
+    pub kind: u64,
 }
 
 /// All that one party has recorded.
@@ -185,7 +187,7 @@ impl Tables {
         if last != first {
             self.visit(last, a, owners);
         }
-        if a.foreground {
+        if a.kind == kind::FOREGROUND {
             self.foreground_accesses += 1;
         } else {
             self.background_accesses += 1;
@@ -200,7 +202,7 @@ impl Tables {
         }
         let now = self.changes;
         let key = LineSlot {
-            key: line << 1 | a.foreground as u64,
+            key: kind::key(line, a.kind),
             ..LineSlot::EMPTY
         };
         let slot = self.lines.slot(key, &mut self.last_slot);
@@ -246,7 +248,7 @@ mod tests {
             atomic: false,
             site: 1,
             context: 0x100,
-            foreground: true,
+            kind: kind::FOREGROUND,
         }
     }
 
@@ -273,7 +275,7 @@ mod tests {
         t.tables
             .lines
             .iter()
-            .find(|s| s.key == line << 1 | 1)
+            .find(|s| s.key == kind::key(line, kind::FOREGROUND))
             .map_or((0, 0), |s| (s.read_visits, s.write_visits))
     }
 
@@ -297,6 +299,28 @@ mod tests {
         }
         t.record(access(0x1000, false), &mut 0);
         assert_eq!(visits(&t, 0x40), (1, 1));
+    }
+
+    #[test]
+    fn kinds_of_work_have_visits_and_words_of_their_own() {
+        let mut t = Recorded::new(4);
+        let of = |kind| Access {
+            kind,
+            ..access(0x1000, true)
+        };
+        for kind in [kind::FOREGROUND, kind::DEFERRED, kind::BACKGROUND] {
+            t.record(of(kind), &mut 0);
+            t.record(of(kind), &mut 0);
+        }
+        t.tables.close();
+        let mut kinds: Vec<_> = t.tables.lines.iter().map(|s| kind::of(s.key)).collect();
+        kinds.sort_unstable();
+        assert_eq!(kinds, [0, 1, 2]);
+        assert!(t.tables.lines.iter().all(|s| s.write_visits == 1));
+        // Of the background nobody wants to know which words are used together.
+        assert_eq!(t.tables.patterns.slots.iter().count(), 2);
+        assert_eq!(t.tables.foreground_accesses, 2);
+        assert_eq!(t.tables.background_accesses, 4);
     }
 
     #[test]
@@ -358,7 +382,7 @@ mod tests {
             .patterns
             .slots
             .iter()
-            .filter(|s| s.key == 0x81)
+            .filter(|s| s.key == kind::key(0x40, kind::FOREGROUND))
             .map(|s| (s.words.read, s.words.written, s.visits))
             .collect();
         found.sort_unstable();

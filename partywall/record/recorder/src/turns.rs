@@ -91,7 +91,7 @@ unsafe impl Slot for Owner {
     }
 }
 
-/// Which party visited each line last; foreground and background have one each.
+/// Which party visited each line last; each kind of work has one.
 #[derive(Default)]
 pub struct Owners {
     last: Table<Owner>,

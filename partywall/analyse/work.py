@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One kind of work of a recording: its lines, judged, with names."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partywall.analyse import names, verdict
+from partywall.analyse.judgement import Judgement
+from partywall.analyse.layout import patterns
+from partywall.analyse.sharing import Patterns, Uses, groups_of, part_of, split_saves
+from partywall.analyse.transfers import Lines, Parties
+from partywall.core.topology import Scope, Topology
+from partywall.record.recording import LINE_SHIFT, Kind, Recording
+from partywall.results import result
+
+Array = npt.NDArray[Any]
+
+# Of all transfers, the share whose lines are looked up in the guest's memory.
+# What is left are lines that moved once or twice each.
+_TO_NAME = 0.999
+# Of an object that is a wall, the lines that are listed with fields and code: those over
+# the threshold, in any case and at most so many.
+_LEAST, _MOST = 16, 128
+
+
+@dataclass(frozen=True)
+class Setting:
+    """By what lines are judged.
+
+    ``window``: operations of each process; ``operations``: of all; ``at``: containers that
+    the verdict is for, None if those that ran; ``scope``: which transfers make a wall.
+    """
+
+    parties: Parties
+    topology: Topology
+    scope: Scope
+    window: int
+    operations: int
+    threshold: float
+    at: int | None
+
+    def sharers(self, scope: Scope) -> int:
+        """Return how many containers share the kernel, or CPUs a container."""
+        return self.topology.containers if scope == "between" else self.topology.cpus
+
+
+class Work:
+    """The lines that one kind of work visits, by their rows in ``lines``."""
+
+    def __init__(
+        self,
+        recorded: Recording,
+        kind: Kind,
+        lines: Lines,
+        setting: Setting,
+        known: names.Knowledge,
+    ) -> None:
+        self.lines = lines
+        self._setting = setting
+        uses = Uses(recorded, kind)
+        self._patterns = Patterns(recorded, kind)
+        self._busiest = uses.busiest()
+        self.namer = names.LineNamer(known, uses)
+        self._named: dict[int, names.Named] = {}
+        # By this a line is worth looking up: what it moves in either number of containers.
+        self.total = np.maximum(lines.between, lines.between_at) + lines.within
+
+    def name(self, row: int) -> names.Named:
+        """Return object, fields and code of a line."""
+        if row not in self._named:
+            address = int(self.lines.number[row]) << LINE_SHIFT
+            self._named[row] = self.namer.line(address, self._setting.operations)
+        return self._named[row]
+
+    def object_at(self, line: int) -> result.LineObject:
+        """Return what is used most in the line at an address."""
+        return self.namer.object_of(self._busiest.get(line, line))
+
+    def objects(self) -> dict[int, result.LineObject]:
+        """Return row -> object, the lines that move most first, up to `_TO_NAME` of all."""
+        objects: dict[int, result.LineObject] = {}
+        left = float(self.total.sum()) * (1 - _TO_NAME)
+        order = worst_first(self.total, self.total > 0)
+        small = len(order)
+        while small and (left := left - float(self.total[order[small - 1]])) >= 0:
+            small -= 1
+        for row in order[:small]:
+            objects[row] = self.object_at(int(self.lines.number[row]) << LINE_SHIFT)
+        return objects
+
+    def judged(self, scope: Scope, objects: dict[int, result.LineObject]) -> Judgement:
+        """Return the judgement on all lines; ``objects``: as `objects` has them."""
+        setting = self._setting
+        return Judgement(
+            self.lines,
+            setting.parties,
+            setting.topology,
+            scope,
+            window=setting.window,
+            threshold=setting.threshold,
+            objects=objects,
+            look=lambda row: self.name(row).object,
+        )
+
+    def walls(self, judged: Judgement) -> list[tuple[result.Wall, list[result.Line]]]:
+        """Return the objects that are walls, most transfers first, with their worst lines."""
+        setting = self._setting
+        groups: dict[int, list[int]] = defaultdict(list)
+        for row in worst_first(judged.moved_at, judged.walls):
+            groups[int(judged.objects[row])].append(row)
+        found = []
+        for rows in groups.values():
+            over = int((judged.moved_at[rows] > setting.threshold).sum())
+            most = min(max(over, _LEAST), _MOST)
+            listed = [self.wall(row, judged, setting.scope) for row in rows[:most]]
+            what = listed[0].object
+            back = np.flatnonzero(judged.back[rows].any(axis=0))
+            wall = result.Wall(
+                kind=what.kind,
+                name=what.name,
+                type=what.type,
+                lines=len(rows),
+                transfers=float(judged.moved[rows].sum()),
+                transfers_at=float(judged.moved_at[rows].sum()) if setting.at else None,
+                sharing="all" if (judged.sharing[rows] == verdict.ALL).any() else "some",
+                sharers=[int(n) for n in back] if setting.scope == "between" else [],
+                split_saves=sum(line.split_saves for line in listed),
+            )
+            found.append((wall, listed))
+        return sorted(found, key=lambda one: (-one[0].judged, one[0].name, one[1][0].address))
+
+    def wall(self, row: int, judged: Judgement, scope: Scope) -> result.Line:
+        """Return all that is to be said of a line that is a wall in ``scope``."""
+        lines, operations = self.lines, self._setting.operations
+        address = int(lines.number[row]) << LINE_SHIFT
+        named = self.name(row)
+        reads, writes = lines.reads[row], lines.writes[row]
+        writers, readers = self._containers(reads, writes)
+        moved_at = float(judged.moved_at[row])
+        all_ = judged.sharing[row] == verdict.ALL
+        saves = self._saves(address, named, self._others(scope, at=bool(all_)))
+        splits = _can_split(named.object)
+        over = saves > self._setting.threshold and saves >= result.SPLITS * moved_at
+        return result.Line(
+            address=f"{address:#x}",
+            object=named.object,
+            transfers=float(judged.moved[row]),
+            transfers_at=moved_at if scope == "between" else None,
+            between=float(lines.between[row]),
+            within=float(lines.within[row]),
+            write_visits=float(writes.sum()) / operations,
+            read_visits=float(reads.sum()) / operations,
+            false_sharing=over,
+            split_saves=saves,
+            sharing="all" if all_ else "some",
+            fields=named.fields,
+            visits=patterns(self._patterns(address), operations) if splits else [],
+            code=named.code,
+            writers=writers,
+            readers=readers,
+        )
+
+    def passing(
+        self, judged: Judgement, objects: dict[int, result.LineObject]
+    ) -> list[result.Passing]:
+        """Return what moves more than the threshold and is no wall, by what it holds."""
+        moved = judged.moved_at
+        groups: dict[tuple[str, bool], list[float]] = defaultdict(list)
+        for row in np.flatnonzero(~judged.walls & (moved > 0)).tolist():
+            what = objects.get(row)
+            name = "not looked up" if what is None else what.name
+            handed = bool(judged.sharing[row] == verdict.HANDED_OVER)
+            groups[name, handed].append(float(moved[row]))
+        found = [
+            result.Passing(name=name, handed_over=handed, lines=len(group), transfers=sum(group))
+            for (name, handed), group in groups.items()
+        ]
+        return sorted(
+            (group for group in found if group.transfers > self._setting.threshold),
+            key=lambda group: (-group.transfers, group.name, group.handed_over),
+        )
+
+    def deferred(self) -> result.Deferred:
+        """Return the verdict on this work, if it is what system calls put off."""
+        objects = self.objects()
+        judged = self.judged(self._setting.scope, objects)
+        walls = self.walls(judged)
+        at = self._setting.at is not None
+        return result.Deferred(
+            transfers=float(judged.moved.sum()),
+            transfers_at=float(judged.moved_at.sum()) if at else None,
+            sums=sums(judged),
+            objects=[wall for wall, _ in walls],
+            walls=[line for _, lines in walls for line in lines],
+            passing=self.passing(judged, objects),
+        )
+
+    def _others(self, scope: Scope, *, at: bool) -> Array:
+        """As in `transfers.transfers`; ``at``: at the number that the verdict is for."""
+        setting = self._setting
+        between, within = setting.parties.others()
+        if scope == "within":
+            return within
+        if not at or setting.at is None:
+            return between
+        return np.asarray(between * setting.parties.at(setting.topology.containers, setting.at))
+
+    def _saves(self, address: int, named: names.Named, others: Array) -> float:
+        """What splitting a line saves, per operation: nothing where it can't be split."""
+        what = named.object
+        if not _can_split(what):
+            return 0.0
+        groups = groups_of(
+            (use.offset, use.size, part_of(use.path, what.type)) for use in named.fields
+        )
+        found = split_saves(self._patterns(address), groups, others)
+        return found / self._setting.operations
+
+    def _containers(self, reads: Array, writes: Array) -> tuple[list[int], list[int]]:
+        """Containers that write, and that only read, by their parties' visits."""
+        container = self._setting.parties.container
+        writers = {int(c) for c in container[writes > 0] if c >= 0}
+        readers = {int(c) for c in container[reads > 0] if c >= 0} - writers
+        return sorted(writers), sorted(readers)
+
+
+def sums(judged: Judgement) -> result.Sums:
+    """Return where all transfers are that a verdict is about."""
+    handed = judged.sharing == verdict.HANDED_OVER
+    return result.Sums(
+        walls=float(judged.moved_at[judged.walls].sum()),
+        handed_over=float(judged.moved_at[handed].sum()),
+        rest=float(judged.moved_at[~handed & ~judged.walls].sum()),
+    )
+
+
+def worst_first(moved: Array, chosen: Iterable[bool] | Array) -> list[int]:
+    """Return rows that are chosen, most transfers first, then by address."""
+    rows = np.flatnonzero(np.asarray(chosen))
+    order = np.lexsort((rows, -moved[rows]))
+    return [int(row) for row in rows[order]]
+
+
+def _can_split(what: result.LineObject) -> bool:
+    """Whether an object's fields can get lines of their own: they are known to be its own."""
+    return what.kind not in ("page", "unnamed") and what.state != "freed"
