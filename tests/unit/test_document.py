@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import builders
@@ -93,6 +94,14 @@ def test_what_is_no_number_is_not_read(rate: str) -> None:
     assert text != TEXT
     with pytest.raises(DocumentError):
         store.parse(text)
+
+
+def test_no_rate_is_read_that_has_no_end() -> None:
+    # What is read could not be written again; that takes as long as reading it, so it isn't tried.
+    rates = list(re.finditer(r"(?<=: )-?[0-9]+\.[0-9]+(?=,?\n)", TEXT))
+    assert len(rates) > 100
+    for rate in rates:
+        assert load_or_refuse(TEXT[: rate.start()] + "1e999" + TEXT[rate.end() :]) is None
 
 
 def test_another_schema_is_named() -> None:
