@@ -36,7 +36,7 @@ def _blocks(comparison: Comparison, verbose: bool) -> Iterator[RenderableType]:
     yield _summary(comparison.workloads)
     yield from _calls(comparison.workloads)
     for workload in comparison.workloads:
-        if workload.objects:
+        if workload.objects or workload.deferred:
             yield ""
             yield from _objects(workload, None if verbose else OBJECTS)
             yield from _locks(workload)
@@ -121,18 +121,20 @@ def _objects(workload: WorkloadChange, most: int | None) -> Iterator[RenderableT
     table.add_column("transfers/op", justify="right", no_wrap=True)
     table.add_column("lines", justify="right", no_wrap=True)
     table.add_column("wall", overflow="fold")
-    for change in workload.objects[:most]:
+    every = [(change, "") for change in workload.objects]
+    every += [(change, "deferred: ") for change in workload.deferred]
+    for change, kind in every[:most]:
         gone, new = not change.transfers.after, not change.transfers.before
         table.add_row(
             Text(_arrow(change.transfers), "green" if gone else "red" if new else ""),
             f"{change.lines.before:.0f} -> {change.lines.after:.0f}",
-            Text(plain(change.object)),
+            Text(plain(f"{kind}{change.object}")),
         )
     yield table
-    rest = workload.objects[most:] if most is not None else []
+    rest = every[most:] if most is not None else []
     if rest:
-        before = sum(change.transfers.before for change in rest)
-        after = sum(change.transfers.after for change in rest)
+        before = sum(change.transfers.before for change, _ in rest)
+        after = sum(change.transfers.after for change, _ in rest)
         yield Text(
             f"and {len(rest)} more objects: {rate(before)} -> {rate(after)} (--all shows them)"
         )

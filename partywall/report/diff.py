@@ -42,8 +42,10 @@ def _blocks(found: Difference) -> Iterator[RenderableType]:
 
 _UNITS: dict[What, str] = {
     "wall": "transfers",
+    "deferred wall": "deferred",
     "handed over": "handed over:",
     "transfers": "transfers on",
+    "deferred": "deferred on",
     "instructions": "instr",
     "calls": "calls",
     "lock": "instr under",

@@ -12,7 +12,7 @@ from pydantic import Field
 from partywall.core.errors import UsageProblem
 from partywall.core.topology import Topology
 from partywall.results.document import Document, Model
-from partywall.results.result import Result, WorkloadResult
+from partywall.results.result import Passing, Result, Wall, WorkloadResult
 from partywall.results.setting import KernelId
 
 SCHEMA: Final = "partywall.compare/3"
@@ -89,6 +89,13 @@ class WorkloadChange(Model):
     sums: Change | None = Field(
         default=None, description="All transfers per op that both verdicts are about."
     )
+    deferred: list[WallChange] = Field(
+        default_factory=list, description="Walls of deferred work, if both judge that."
+    )
+    both_deferred: bool = Field(default=True, description="Both or neither judge deferred work.")
+    put_off: Change | None = Field(
+        default=None, description="All transfers per op of deferred work, as both verdicts have it."
+    )
     locks: list[LockChange] = Field(
         default_factory=list, description="Most instructions on either kernel first."
     )
@@ -106,20 +113,18 @@ class Comparison(Document):
     @property
     def worst(self) -> float:
         """Transfers per op of the object with the most, after, as the verdicts have them."""
-        return max(
-            ((o.judged or o.transfers).after for w in self.workloads for o in w.objects),
-            default=0.0,
-        )
+        every = [one for w in self.workloads for one in (*w.objects, *w.deferred)]
+        return max(((one.judged or one.transfers).after for one in every), default=0.0)
 
 
-def _by_object(result: WorkloadResult) -> dict[str, tuple[float, int]]:
+def _by_object(walls: Iterable[Wall]) -> dict[str, tuple[float, int]]:
     """Transfers per op and number of lines, by the object's name.
 
     Addresses say nothing across kernels; an object that is made more than
     once, as one of a slab cache, is taken together with its like.
     """
     found: dict[str, tuple[float, int]] = defaultdict(lambda: (0.0, 0))
-    for wall in result.found:
+    for wall in walls:
         transfers, lines = found[wall.name]
         found[wall.name] = transfers + wall.transfers, lines + wall.lines
     return dict(found)
@@ -130,28 +135,32 @@ def _comparable(before: WorkloadResult, after: WorkloadResult) -> bool:
     return before.sums is not None and after.sums is not None and before.at == after.at
 
 
-def _judged(result: WorkloadResult) -> dict[str, float]:
+def _judged(walls: Iterable[Wall]) -> dict[str, float]:
     found: dict[str, float] = defaultdict(float)
-    for wall in result.found:
+    for wall in walls:
         found[wall.name] += wall.judged
     return found
 
 
-def _moved(result: WorkloadResult) -> dict[str, float]:
+def _moved(passing: Iterable[Passing]) -> dict[str, float]:
     """Transfers per op of what is no wall, by name."""
     found: dict[str, float] = defaultdict(float)
-    for one in result.passing:
+    for one in passing:
         found[one.name] += one.transfers
     return found
 
 
-def _objects(before: WorkloadResult, after: WorkloadResult) -> list[WallChange]:
-    old, new = _by_object(before), _by_object(after)
+Found = tuple[list[Wall], list[Passing]]
+"""What is a wall in one kind of work, and what else moves there."""
+
+
+def _objects(before: Found, after: Found, *, comparable: bool) -> list[WallChange]:
     sides = before, after
-    judged, moved = ([of(one) for one in sides] for of in (_judged, _moved))
+    old, new = (_by_object(walls) for walls, _ in sides)
+    judged, moved = [_judged(walls) for walls, _ in sides], [_moved(rest) for _, rest in sides]
 
     def change(figures: list[dict[str, float]], name: str) -> Change | None:
-        if not _comparable(before, after):
+        if not comparable:
             return None
         return Change(before=figures[0].get(name, 0.0), after=figures[1].get(name, 0.0))
 
@@ -168,10 +177,28 @@ def _objects(before: WorkloadResult, after: WorkloadResult) -> list[WallChange]:
     return sorted(changes, key=lambda o: (-max(o.transfers.before, o.transfers.after), o.object))
 
 
+def _deferred(before: WorkloadResult, after: WorkloadResult) -> list[WallChange]:
+    old, new = before.deferred, after.deferred
+    if old is None or new is None:
+        return []
+    return _objects(
+        (old.objects, old.passing),
+        (new.objects, new.passing),
+        comparable=_comparable(before, after),
+    )
+
+
+def _put_off(before: WorkloadResult, after: WorkloadResult) -> Change | None:
+    old, new = before.deferred, after.deferred
+    if old is None or new is None or not _comparable(before, after):
+        return None
+    return Change(before=old.sums.all, after=new.sums.all)
+
+
 def _passing(before: WorkloadResult, after: WorkloadResult) -> list[PassingChange]:
     if not _comparable(before, after):
         return []
-    old, new = _moved(before), _moved(after)
+    old, new = _moved(before.passing), _moved(after.passing)
     walls = {wall.name for one in (before, after) for wall in one.found}
     changes = [
         PassingChange(name=name, transfers=Change(before=old.get(name, 0), after=new.get(name, 0)))
@@ -227,10 +254,17 @@ def _workload(before: WorkloadResult, after: WorkloadResult) -> WorkloadChange:
         ),
         instructions=Change(before=before.instructions.kernel, after=after.instructions.kernel),
         calls=_calls(before, after),
-        objects=_objects(before, after),
+        objects=_objects(
+            (before.found, before.passing),
+            (after.found, after.passing),
+            comparable=_comparable(before, after),
+        ),
         passing=_passing(before, after),
         sums=_sums(before, after),
         alike=(before.sums is None) == (after.sums is None),
+        deferred=_deferred(before, after),
+        both_deferred=(before.deferred is None) == (after.deferred is None),
+        put_off=_put_off(before, after),
         locks=_locks(before, after),
     )
 

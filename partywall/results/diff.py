@@ -22,7 +22,9 @@ SCHEMA: Final = "partywall.diff/2"
 
 _OLD = "{what}: one of the results is of an older Partywall; measure it again"
 
-What = Literal["wall", "handed over", "transfers", "instructions", "calls", "lock"]
+What = Literal[
+    "wall", "deferred wall", "handed over", "transfers", "deferred", "instructions", "calls", "lock"
+]
 How = Literal["appeared", "went", "grew", "shrank"]
 
 
@@ -114,6 +116,8 @@ def _findings(one: WorkloadChange, tolerance: Tolerance, *, alike: bool) -> list
     # Who shares was told by another rule: walls come and go by that alone.
     for wall in one.objects if one.alike else []:
         add("wall", wall.object, _whole(wall), tolerance.least, tolerance.share)
+    for wall in one.deferred:
+        add("deferred wall", wall.object, _whole(wall), tolerance.least, tolerance.share)
     for passing in one.passing:
         changed = passing.transfers
         # Where less moves in all, what is handed over instead of fought for is no loss.
@@ -121,6 +125,8 @@ def _findings(one: WorkloadChange, tolerance: Tolerance, *, alike: bool) -> list
             add("handed over", passing.name, changed, tolerance.least, tolerance.share)
     if one.sums is not None:
         add("transfers", "all lines", one.sums, tolerance.least, tolerance.share)
+    if one.put_off is not None:
+        add("deferred", "all lines", one.put_off, tolerance.least, tolerance.share)
     for call in one.calls:
         add("calls", call.function, call.calls, tolerance.least, tolerance.share)
     if not alike:
@@ -143,6 +149,7 @@ def diff(before: Result, after: Result, tolerance: Tolerance) -> Difference:
     found.sort(key=lambda finding: not finding.regression)
     left = [] if alike else ["locks", "instructions"]
     left += [] if all(one.alike for one in compared.workloads) else ["walls"]
+    left += [] if all(one.both_deferred for one in compared.workloads) else ["deferred work"]
     return Difference(
         before=before.kernel,
         after=after.kernel,

@@ -73,6 +73,22 @@ def test_the_worst_object_is_that_at_the_number_that_both_verdicts_are_for() -> 
     assert compare.compare(both, other).worst == 0.25
 
 
+def test_walls_of_deferred_work_are_compared_apart() -> None:
+    late = builders.put_off(builders.signal().walls)
+    none = builders.signal().model_copy(update={"deferred": builders.put_off([])})
+    some = builders.signal().model_copy(update={"deferred": late})
+    found = compare.compare(builders.result(none), builders.result(some))
+    (change,) = found.workloads
+    assert [one.transfers.before for one in change.deferred] == [0, 0]
+    assert [one.object for one in change.deferred] == [one.object for one in change.objects]
+    assert "deferred: init_ucounts" in shown(found)
+    quiet = builders.workload("udp", [], deferred=builders.put_off([]))
+    loud = builders.workload("udp", [], deferred=late)
+    found = compare.compare(builders.result(quiet), builders.result(loud))
+    assert found.worst == late.objects[0].judged
+    assert "deferred: init_ucounts" in shown(found)
+
+
 def test_a_result_compared_with_itself_does_not_differ() -> None:
     found = compare.compare(BEFORE, BEFORE)
     for one in found.workloads:

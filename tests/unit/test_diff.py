@@ -86,6 +86,30 @@ def test_what_an_older_partywall_did_not_measure_is_no_regression() -> None:
     assert diff(old, old, USUAL).left_out is None
 
 
+def test_walls_of_deferred_work_come_and_go_too() -> None:
+    sums = Sums(walls=6.0, handed_over=0.0, rest=0.0)
+    none, some = (
+        changed(deferred=builders.put_off(walls), sums=sums)
+        for walls in ([], builders.signal().walls)
+    )
+    assert told(some, none) == [
+        ("appeared", "deferred wall", "init_ucounts"),
+        ("appeared", "deferred wall", "kmalloc-256: struct aa_label"),
+        ("appeared", "deferred", "all lines"),
+    ]
+    assert {how for how, _, _ in told(none, some)} == {"went"}
+    found = diff(none, some, USUAL)
+    assert "deferred init_ucounts" in " ".join(shown(found).split())
+    assert found.left_out is None
+
+
+def test_deferred_work_that_only_one_result_judges_is_left_out_and_that_is_said() -> None:
+    found = diff(SAME, changed(deferred=builders.put_off(builders.signal().walls)), USUAL)
+    assert found.findings == []
+    assert found.left_out is not None
+    assert found.left_out.startswith("deferred work: one of the results is of an older")
+
+
 def test_regressions_come_first() -> None:
     ran = builders.signal().instructions
     more = Instructions(kernel=ran.kernel * 2, user=ran.user, background=0)
