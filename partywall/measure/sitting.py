@@ -8,8 +8,10 @@ while the last one is analysed, so that names are read from memory as it was the
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import pickle
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import drgn
@@ -45,12 +47,31 @@ Became = WorkloadResult | tuple[Touch, Touch] | PartywallError
 """Of a round: a result; of two workloads, what each does to the other; or why there is none."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Found:
-    """What became of each round, in their order."""
+    """What became of each round, in their order, and what the guest said of its kernel.
 
-    results: tuple[Became, ...]
-    version: str
+    What is found of one operation is up to a hundred thousand objects, and there are many
+    while each is small as bytes: so they are kept.
+    """
+
+    version: str = "unknown"
+    _packed: list[bytes] = field(default_factory=list)
+
+    def add(self, *became: Became) -> None:
+        """Keep what became of the next rounds."""
+        # Of the levels the fastest: it makes an eighth of them.
+        self._packed += [zlib.compress(pickle.dumps(one), 1) for one in became]
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    def results(self) -> Iterable[Became]:
+        """Return them as they were. It can be asked once: they are let go of."""
+        while self._packed:
+            # Packed by this program itself.
+            became: Became = pickle.loads(zlib.decompress(self._packed.pop(0)))  # noqa: S301
+            yield became
 
 
 def alike(workload: Workload) -> tuple[object, ...]:
@@ -72,20 +93,19 @@ def measure(wanted: Sitting, plugin: Path, memory: int, progress: Progress) -> F
     not boot they are failures, too: what was measured stays. EnvironmentProblem if no
     guest boots.
     """
-    results: list[Became] = []
-    version = "unknown"
+    found = Found()
     # As in plan.measure; what goes round in circles is collected once for each round.
     gc.disable()
-    while len(results) < len(wanted.rounds):
-        left = replace(wanted, rounds=wanted.rounds[len(results) :])
+    while len(found) < len(wanted.rounds):
+        left = replace(wanted, rounds=wanted.rounds[len(found) :])
         try:
-            version = _sit(left, plugin, memory, progress, results)
+            _sit(left, plugin, memory, progress, found)
         except EnvironmentProblem as error:
-            if not results:
+            if not len(found):
                 raise
             why = f"the guest after one that ended did not start: {error.message}"
-            results += [EnvironmentProblem(why, error.hint)] * len(left.rounds)
-    return Found(tuple(results), version)
+            found.add(*[EnvironmentProblem(why, error.hint)] * len(left.rounds))
+    return found
 
 
 def _sit(
@@ -93,9 +113,9 @@ def _sit(
     plugin: Path,
     memory: int,
     progress: Progress,
-    results: list[Became],
-) -> str:
-    """Boot one guest and add what becomes of its rounds; return the kernel's own version."""
+    found: Found,
+) -> None:
+    """Boot one guest, and add what becomes of its rounds."""
     plan, rounds = wanted.plan, wanted.rounds
     parts, digest = guest.initramfs(
         sitting.base(plan.kernel, rounds, progress),
@@ -119,15 +139,15 @@ def _sit(
                     recorded = _recorded(machine, number)
                 except EnvironmentProblem as error:
                     # The guest is gone, or so far gone that the next round can't begin.
-                    results.append(error)
+                    found.add(error)
                     break
                 if isinstance(recorded, Recording):
-                    results.append(_analysed(recorded, watched, memory_of, plan, each, digest))
+                    found.add(_analysed(recorded, watched, memory_of, plan, each, digest))
                     machine.recording_of(number).unlink()
                     gc.collect()
                 else:
-                    results.append(recorded)
-        return machine.said("version") or "unknown"
+                    found.add(recorded)
+        found.version = machine.said("version") or "unknown"
 
 
 class _Memory:

@@ -128,7 +128,7 @@ def in_guests(
     for one, found in zip(todo, guests, strict=True):
         titles = [each.title for each in one.rounds]
         if isinstance(found, Found):
-            became |= dict(zip(titles, found.results, strict=True))
+            became |= dict(zip(titles, found.results(), strict=True))
             versions.add(found.version)
         else:
             became |= dict.fromkeys(titles, found)

@@ -9,11 +9,22 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from pydantic.json_schema import GenerateJsonSchema
 
+_GIVEN: dict[frozenset[str], set[str]] = {}
+
 
 class Model(BaseModel):
     """Immutable, and strict about unknown keys so that typos surface."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def model_post_init(self, _context: Any, /) -> None:
+        """Share the set of fields that were given with all that were given the same.
+
+        It is half of what a small model takes, and a map holds a million of these.
+        """
+        given = self.__pydantic_fields_set__
+        shared = _GIVEN.setdefault(frozenset(given), given)
+        object.__setattr__(self, "__pydantic_fields_set__", shared)
 
 
 class Document(Model):

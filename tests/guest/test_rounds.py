@@ -143,7 +143,7 @@ def became(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     found = sitting.measure(
         Sitting(plan(kernel, signal), tuple(order.values())), recorded_by(), ROOM, Quiet()
     )
-    return dict(zip(order, found.results, strict=True))
+    return dict(zip(order, found.results(), strict=True))
 
 
 def plan(kernel: Kernel, workload: Workload) -> Plan:

@@ -244,3 +244,11 @@ def test_places_that_are_none_are_refused(sites: Any) -> None:
     data = {**json.loads(TEXT), "sites": sites}
     with pytest.raises(DocumentError):
         store.parse(json.dumps(data))
+
+
+def test_models_that_were_given_the_same_fields_share_what_says_so() -> None:
+    one, other = (builders.field("count", offset) for offset in (8, 16))
+    assert one.model_fields_set is other.model_fields_set
+    changed = one.model_copy(update={"share": 1.0})
+    assert changed.model_fields_set == one.model_fields_set
+    assert changed.model_fields_set is not one.model_fields_set

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import gc
+import pickle
+import weakref
 from pathlib import Path
 from typing import Any
 
+import builders
 import pytest
 
 from partywall import workloads
@@ -17,7 +21,8 @@ from partywall.guest.sitting import Round, job, patience
 from partywall.kernels import Kernel
 from partywall.measure import beside, plan, run, sitting, sweep
 from partywall.measure.plan import Plan
-from partywall.measure.sitting import Became, Sitting
+from partywall.measure.sitting import Became, Found, Sitting
+from partywall.results import document
 from partywall.results.touches import Touch
 from partywall.workloads import Workload
 
@@ -145,18 +150,18 @@ def became(how: Plan, monkeypatch: pytest.MonkeyPatch, *guests: list[Became]) ->
     """What becomes of three rounds in guests of which each does some; none boots after them."""
     left = list(guests)
 
-    def sit(wanted: Sitting, *told: Any) -> str:
-        results = told[-1]
+    def sit(wanted: Sitting, *told: Any) -> None:
+        found: Found = told[-1]
         if not left:
             raise EnvironmentProblem("no memory for it", "end other programs")
-        results += left.pop(0)
-        return "its version"
+        found.add(*left.pop(0))
+        found.version = "its version"
 
     monkeypatch.setattr(sitting, "_sit", sit)
     rounds = (Round(SIGNAL), Round(PIPE), Round(NETNS))
     found = sitting.measure(Sitting(how, rounds), Path("recorder"), 512, Quiet())
     assert found.version == "its version"
-    return found.results
+    return tuple(found.results())
 
 
 def touch(name: str) -> tuple[Touch, Touch]:
@@ -171,7 +176,8 @@ def test_what_was_measured_stays_if_the_next_guest_does_not_boot(
     measured, died = touch("signal"), EnvironmentProblem("the kernel panicked")
     first, second, third = became(how, monkeypatch, [measured, died])
     assert first == measured
-    assert second is died
+    assert isinstance(second, EnvironmentProblem)
+    assert second.message == died.message
     assert isinstance(third, EnvironmentProblem)
     assert third.message == "the guest after one that ended did not start: no memory for it"
     assert third.hint == "end other programs"
@@ -182,6 +188,24 @@ def test_a_first_guest_that_does_not_boot_is_said_at_once(
 ) -> None:
     with pytest.raises(EnvironmentProblem, match="no memory for it"):
         became(how, monkeypatch)
+
+
+def test_what_was_found_is_not_held_as_objects() -> None:
+    found = Found()
+    wall = builders.named_wall("kmalloc-64")
+    one = builders.workload("signal", [wall] * 50)
+    held = weakref.ref(one)
+    as_it_was = document.dump(builders.result(one))
+    found.add(one, EnvironmentProblem("it broke", "mend it"))
+    del one
+    gc.collect()
+    assert held() is None
+    assert len(found) == 2
+    moved = pickle.loads(pickle.dumps(found))
+    result, error = moved.results()
+    assert document.dump(builders.result(result)) == as_it_was
+    assert (error.message, error.hint) == ("it broke", "mend it")
+    assert not len(moved)
 
 
 class Machine:
