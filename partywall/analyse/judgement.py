@@ -17,11 +17,13 @@ from partywall.results.result import LineObject
 Array = npt.NDArray[Any]
 Key = tuple[str, ...]
 
-# Of the returns that are expected to lines often visited, the share that is to those of a
-# table: with less, it is none that all share.
+# Of the returns that are expected to lines often visited, the share that is to those of a table.
 _SELDOM = 0.25
-# With fewer expected, that there were none may be chance.
+# Of those that are expected to entries of a table, the share with less of which each is one's for a
+# while; how many have to be expected, and of how many lines: of few that may be chance.
+_ROUND = 0.25
 _TELLING = 8.0
+_ENTRIES = 8
 
 
 def key_of(what: LineObject) -> Key | None:
@@ -47,6 +49,11 @@ def _lasts(what: LineObject) -> bool:
     """
     vmalloc = what.kind == "vmalloc" and what.state == "live" and "pcpu" not in what.name
     return what.state == "static" or vmalloc
+
+
+def _is_array(what: LineObject) -> bool:
+    """Whether its lines are alike, each an entry or several; those of a structure are not."""
+    return "[" in (what.type or "") or what.name.endswith("[]")
 
 
 class Judgement:
@@ -89,6 +96,10 @@ class Judgement:
             for counts in (lines.turns, lines.returns, expected, back, returned)
         )
         self._back = (came > 0) | verdict.evenly(self._turns, once > 0, window)
+        self._told = (
+            (lines.returns * (own & told)).sum(axis=1),
+            (expected * (own & told)).sum(axis=1),
+        )
         self._window, self._threshold, self._operations = window, threshold, lines.operations
         self._raw = lines.between if between else lines.within
         self._raw_at = lines.between_at if between else lines.within
@@ -107,9 +118,15 @@ class Judgement:
         self.objects = self._numbered(objects, verdict.sharing(self._back))
         static = np.zeros(len(self.objects), bool)
         static[[row for row, what in objects.items() if _lasts(what)]] = True
+        touched = self._turns > 0
+        # Who looked at it once in all the time does not share what two fight over.
+        alike = touched & (4 * self._turns >= self._turns.max(axis=1, keepdims=True, initial=0))
+        most = verdict.sharing(alike) == verdict.ALL
         # The entry of a table that is hashed to is one's as long as what hashed to it, and then
         # another's: it comes round as the slab's memory does.
-        static &= ~self._comes_round()
+        array = np.zeros(len(self.objects), bool)
+        array[[row for row, what in objects.items() if _is_array(what)]] = True
+        static &= most | ~self._comes_round(static & array)
         # No other variable comes round again as another: turns are enough.
         often = self._turns >= verdict.least_turns(self._window)
         back = np.where(static[:, None], often, self._back)
@@ -122,10 +139,6 @@ class Judgement:
         some = np.maximum(expected * _SELDOM, 1.0)
         seldom = verdict.comes_back(turns, returns, some, self._window)
         whole = verdict.sharing((came > 0) | seldom)[self.objects]
-        touched = self._turns > 0
-        # Who looked at it once in all the time does not share what two fight over.
-        alike = touched & (4 * self._turns >= self._turns.max(axis=1, keepdims=True, initial=0))
-        most = verdict.sharing(alike) == verdict.ALL
         theirs = np.where(most & (whole != verdict.HANDED_OVER), verdict.ALL, whole)
         own = verdict.sharing(back)
         few = ~static | (~most & (own == verdict.SOME))
@@ -144,15 +157,19 @@ class Judgement:
             threshold=self._threshold,
         )
 
-    def _comes_round(self) -> Array:
-        """Which lines are of a table that nearly nobody comes back to; bool, shape (lines,)."""
-        table = np.bincount(self.objects, minlength=len(self.objects)) > 1
+    def _comes_round(self, tables: Array) -> Array:
+        """Which lines of ``tables`` are one's for a while, then another's; bool, shape (lines,).
+
+        Those that no two come back to by themselves, of tables where that can't be chance:
+        the emulator ran others between two visits to them, who did not come.
+        """
+        entry = tables & (verdict.sharing(self._back) == verdict.HANDED_OVER)
         returns, expected = (
-            np.bincount(self.objects, counts.sum(axis=1), len(self.objects))
-            for counts in (self._returns, self._expected)
+            np.bincount(self.objects, counts * entry, len(self.objects)) for counts in self._told
         )
-        seldom = (expected >= _TELLING) & (returns < _SELDOM * expected)
-        return np.asarray((table & seldom)[self.objects])
+        seldom = (expected >= _TELLING) & (returns < _ROUND * expected)
+        many = np.bincount(self.objects, tables, len(self.objects)) >= _ENTRIES
+        return np.asarray(entry & (seldom & many)[self.objects])
 
     def _together(self, counts: Array) -> Array:
         """The sums over lines of one object; shape (objects, sharers)."""

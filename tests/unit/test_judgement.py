@@ -141,33 +141,73 @@ def test_a_table_whose_lines_are_handed_over_once_is_no_wall() -> None:
     assert (found.sharing == verdict.HANDED_OVER).all()
 
 
-def test_locks_that_are_hashed_to_are_no_wall_where_one_has_each_for_a_while() -> None:
-    # Each container has one for long and lets go of it for good, and then another has it;
-    # of a counter it is seen that they take turns.
-    two = [{n, (n + 1) % 8} for n in range(8)]
-    table: list[list[Any]] = [
-        [(50, 50, 0) if cpu in two[n] else 0 for cpu in range(8)] for n in range(8)
-    ]
-    counter = [(ONCE, ONCE, 20)] * 8
-    names = [thing("locks[]", "static", address=f"{n:#x}") for n in range(8)]
-    found = judged([*table, counter], [*names, thing("counter", "static")])
-    assert found.walls.tolist() == [False] * 8 + [True]
-    assert (found.sharing[:8] == verdict.HANDED_OVER).all()
-    # Two that take turns at one are seen to.
-    table[0][0] = table[0][1] = (50, 50, 12)
-    found = judged([*table, counter], [*names, thing("counter", "static")])
-    assert found.walls[0]
-
-
-def test_a_table_that_two_have_each_line_of_is_theirs_though_a_pair_never_met() -> None:
-    # In long slices the window of one may be over before the other's begins.
+def entries(number: int, visits: tuple[int, int, int], **more: Any) -> tuple[list[Any], list[Any]]:
+    """Lines of a table that two of eight containers visited each, and a counter of all; names."""
     lines: list[list[Any]] = [
-        [(ONCE, ONCE, 0 if n == 1 else 1) if cpu // 2 == n else 0 for cpu in range(8)]
-        for n in range(4)
+        [visits if cpu in (n % 8, (n + 1) % 8) else 0 for cpu in range(8)] for n in range(number)
     ]
-    names = [thing("pairs[]", "static", address=f"{n:#x}") for n in range(4)]
+    given = {"type": "struct x [64]", **more}
+    names = [thing("locks", "static", address=f"{n:#x}", **given) for n in range(number)]
+    # The emulator ran each in 21 slices.
+    return [*lines, [(ONCE, ONCE, 20)] * 8], [*names, thing("counter", "static")]
+
+
+@pytest.mark.parametrize(("returns", "theirs"), [(0, False), (4, False), (5, True)])
+def test_locks_that_are_hashed_to_are_no_wall_where_one_has_each_for_a_while(
+    returns: int, theirs: bool
+) -> None:
+    # Of 18 returns that chance would have had.
+    lines, names = entries(8, (50, 50, returns))
     found = judged(lines, names)
-    assert (found.sharing == verdict.SOME).all()
+    assert found.walls.tolist() == [theirs] * 8 + [True]
+    assert ((found.sharing[:8] != verdict.HANDED_OVER) == theirs).all()
+
+
+def test_a_lock_of_a_table_that_two_take_in_turns_is_their_wall_among_others() -> None:
+    lines, names = entries(8, (50, 50, 0))
+    lines[0][0] = lines[0][1] = (50, 50, 12)
+    assert judged(lines, names).walls.tolist() == [True] + [False] * 7 + [True]
+    # Nor does an entry that all take turns at say anything of the others.
+    lines[0] = [(ONCE, ONCE, 20)] * 8
+    assert judged(lines, names).walls.tolist() == [True] + [False] * 7 + [True]
+
+
+def test_lines_of_a_structure_or_of_few_entries_are_no_table_that_is_hashed_to() -> None:
+    assert judged(*entries(8, (50, 50, 0), type="struct x")).walls.all()
+    assert judged(*entries(7, (50, 50, 0))).walls.all()
+
+
+def test_a_table_that_nobody_visits_often_is_not_known_to_be_hashed_to() -> None:
+    # Five returns that chance would have had may be none by chance.
+    lines, names = entries(8, (4, 4, 0))
+    for n in range(1, 8):
+        lines[n][(n + 1) % 8] = (1, 1, 0)
+    assert judged(lines, names).sharing[0] == verdict.SOME
+
+
+def test_a_table_whose_entries_all_come_to_is_shared_though_each_stays_for_some_turns() -> None:
+    # An operation has one entry for several turns: as if there were many more returns to expect.
+    lines, names = entries(16, (50, 50, 0))
+    lines[:16] = [[(50, 50, 0)] * 8 for _ in range(16)]
+    found = judged(lines, names)
+    assert (found.sharing == verdict.ALL).all()
+    assert found.walls.all()
+
+
+@pytest.mark.parametrize(("pairs", "slices"), [(8, 2), (4, 3)])
+def test_a_table_that_two_have_each_line_of_is_theirs_though_none_ever_met(
+    pairs: int, slices: int
+) -> None:
+    # In long slices the window of one may be over before the other's begins.
+    number = 2 * pairs
+    lines: list[list[Any]] = [
+        [(ONCE, ONCE, 0) if cpu // 2 == n else 0 for cpu in range(number)] for n in range(pairs)
+    ]
+    given = {"type": "struct x [64]"}
+    names = [thing("pairs", "static", address=f"{n:#x}", **given) for n in range(pairs)]
+    counter = [(ONCE, ONCE, slices - 1)] * number
+    found = judged([*lines, counter], [*names, thing("counter", "static")])
+    assert (found.sharing[:pairs] == verdict.SOME).all()
     assert found.walls.all()
 
 
