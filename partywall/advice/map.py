@@ -237,11 +237,10 @@ def _column(result: Result) -> dict[str, Cell]:
 
 def _shares(workload: WorkloadResult, advice: Advice) -> list[Share]:
     lines: dict[str, list[Line]] = defaultdict(list)
-    late = workload.deferred.walls if workload.deferred else []
-    for line in (*workload.walls, *late):
+    for line in workload.every_line:
         lines[line.object.name].append(line)
     total: dict[str, float] = defaultdict(float)
-    for wall in (*workload.found, *workload.put_off):
+    for wall in workload.every_wall:
         total[wall.name] += wall.judged
     found = []
     for name, transfers in total.items():

@@ -86,8 +86,7 @@ def _code(sites: Iterable[Site]) -> Iterator[str]:
 
 
 def _seen(workload: WorkloadResult) -> frozenset[str]:
-    late = workload.deferred.walls if workload.deferred else []
-    lines = (*workload.walls, *late, *workload.inside, *workload.background)
+    lines = (*workload.every_line, *workload.inside, *workload.background)
     return frozenset(name for line in lines for name in _code(line.code))
 
 

@@ -183,7 +183,7 @@ def _uses(workloads: Sequence[WorkloadResult]) -> list[_Use]:
             title = f"{title} {shape.containers} x {shape.cpus}"
         if shaped.count((one.title, shape)) > 1:
             title = f"{title}, {one.confinement}"
-        for line in one.walls:
+        for line in one.every_line:
             some = len({*line.writers, *line.readers})
             few = one.scope == "between" and line.sharing == "some"
             others = max((some if few else one.sharers) - 1, 0)

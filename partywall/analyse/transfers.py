@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partywall.record.recording import Kind, Recording, kinds_of, numbers_of
+from partywall.record.recording import LINE_SHIFT, Kind, Recording, kinds_of, numbers_of
 
 Array = npt.NDArray[Any]
 
+# Bytes of the smallest kernel stack: what is further up nobody else's is taken for.
+_STACK = 0x4000
 # The fixmap: registers of devices (each CPU has a local APIC of its own there)
 # and passing mappings of pages that have a line elsewhere.
 _NO_MEMORY = np.uint64(0xFFFF_FFFF_FF00_0000 >> 6)
@@ -134,12 +136,25 @@ def visits(recording: Recording) -> Visits:
     own = _counts(recording, numbers, every, Kind.FOREGROUND)
     late = _counts(recording, numbers, every, Kind.DEFERRED)
     other = _counts(recording, numbers, ("reads", "writes"), Kind.BACKGROUND)
+    # A thread takes no line from itself when it moves to another CPU, its stack least of all.
+    stacks = _on_stacks(recording, numbers)
+    other = {name: np.where(stacks[:, None], 0, counts) for name, counts in other.items()}
     return Visits(
         numbers,
         **own,
         **{f"late_{name}": counts for name, counts in late.items()},
         **{f"other_{name}": counts for name, counts in other.items()},
     )
+
+
+def _on_stacks(recording: Recording, numbers: Array) -> Array:
+    """Which lines lie on the stack of a kernel thread; bool, shape (lines,)."""
+    if not len(recording.stacks):
+        return np.zeros(len(numbers), bool)
+    bases = np.sort(recording.stacks)
+    address = numbers << np.uint64(LINE_SHIFT)
+    at = np.searchsorted(bases, address, side="right").astype(np.int64) - 1
+    return np.asarray((at >= 0) & (address - bases[at] < np.uint64(_STACK)))
 
 
 def _counts(

@@ -45,7 +45,7 @@ def _workload(workload: WorkloadResult, number: int, fail_above: float) -> Itera
         *_over(workload.walls, workload.found, fail_above),
         *_over(late, workload.put_off, fail_above),
     ]
-    objects = sum(wall.judged > fail_above for wall in (*workload.found, *workload.put_off))
+    objects = sum(wall.judged > fail_above for wall in workload.every_wall)
     over.sort(key=lambda wall: (-wall.judged, wall.object.name, wall.object.line))
     if over:
         yield "  KTAP version 1"

@@ -125,14 +125,17 @@ def matches(pattern: str, what: Wall | Line) -> bool:
 
 
 def transfers(result: WorkloadResult, pattern: str) -> float:
-    """Return transfers per operation of all walls that are meant, as the verdict has them."""
-    return sum(wall.judged for wall in result.found if matches(pattern, wall))
+    """Return transfers per operation of all walls that are meant, as the verdict has them.
+
+    Those of deferred work are among them.
+    """
+    return sum(wall.judged for wall in result.every_wall if matches(pattern, wall))
 
 
 def uses(result: WorkloadResult, pattern: str) -> list[Use]:
     """Return who uses which field of the object, most accesses first."""
     found: dict[tuple[str, str], Use] = {}
-    for line in result.walls:
+    for line in result.every_line:
         if not matches(pattern, line):
             continue
         for site in line.code:
@@ -166,7 +169,7 @@ def telling(good: Result, bad: Result, pattern: str) -> Where:
     both = list(_both(good, bad))
     if not both:
         raise UsageProblem("the two commits have no workload in common")
-    walls = [wall for pair in both for one in pair for wall in one.found]
+    walls = [wall for pair in both for one in pair for wall in one.every_wall]
     if not any(matches(pattern, wall) for wall in walls):
         names = sorted({wall.name for wall in walls})
         shown = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
@@ -180,7 +183,9 @@ def telling(good: Result, bad: Result, pattern: str) -> Where:
 
 def names(results: list[WorkloadResult], pattern: str) -> list[str]:
     """Return the objects that are meant, each once."""
-    return sorted({wall.name for one in results for wall in one.found if matches(pattern, wall)})
+    return sorted(
+        {wall.name for one in results for wall in one.every_wall if matches(pattern, wall)}
+    )
 
 
 def _both(good: Result, bad: Result) -> Iterator[tuple[WorkloadResult, WorkloadResult]]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from partywall.core.errors import UsageProblem
-from partywall.results.result import Result, Sums, WorkloadResult
+from partywall.results.result import Line, Result, Sums, Wall, WorkloadResult
 
 
 def between(result: Result) -> list[WorkloadResult]:
@@ -79,20 +79,31 @@ def _raised(workload: WorkloadResult, least: float, result: Result) -> WorkloadR
             f"walls above {workload.threshold:g} alone were kept",
             f"give {workload.threshold:g} or more, or measure with {least:g}",
         )
-    walls = [one for one in workload.found if one.judged > least]
-    names = {(one.kind, one.name) for one in walls}
-    sums, kept = workload.sums, sum(one.judged for one in walls)
-    if sums is not None:
-        less = workload.judged - kept
-        sums = Sums(walls=sums.walls - less, handed_over=sums.handed_over, rest=sums.rest + less)
+    late = workload.deferred
     return workload.model_copy(
         update={
             "threshold": least,
-            "objects": walls,
-            "walls": [one for one in workload.walls if (one.object.kind, one.object.name) in names],
-            "sums": sums,
+            "deferred": late
+            and late.model_copy(update=_above(least, late.objects, late.walls, late.sums)),
+            **_above(least, workload.found, workload.walls, workload.sums),
         }
     )
+
+
+def _above(
+    least: float, objects: list[Wall], lines: list[Line], sums: Sums | None
+) -> dict[str, object]:
+    """The walls of one kind of work that have more than ``least``, their lines, and the sums."""
+    walls = [one for one in objects if one.judged > least]
+    names = {(one.kind, one.name) for one in walls}
+    if sums is not None:
+        less = sum(one.judged for one in objects) - sum(one.judged for one in walls)
+        sums = Sums(walls=sums.walls - less, handed_over=sums.handed_over, rest=sums.rest + less)
+    return {
+        "objects": walls,
+        "walls": [one for one in lines if (one.object.kind, one.object.name) in names],
+        "sums": sums,
+    }
 
 
 def _once(result: Result) -> None:

@@ -363,6 +363,16 @@ class WorkloadResult(Model):
         return [] if self.deferred is None else self.deferred.objects
 
     @property
+    def every_wall(self) -> list[Wall]:
+        """The walls of the workload's own work, and then those of its deferred work."""
+        return [*self.found, *self.put_off]
+
+    @property
+    def every_line(self) -> list[Line]:
+        """The lines of all these."""
+        return [*self.walls, *(self.deferred.walls if self.deferred else [])]
+
+    @property
     def wall_transfers(self) -> float:
         """Transfers per op on walls, in this result's scope, among those that ran."""
         return sum(w.transfers for w in self.found)
@@ -407,7 +417,7 @@ class Result(Document):
     @property
     def worst(self) -> float:
         """Largest transfers per op of any wall, for thresholds in CI."""
-        return max((w.judged for r in self.workloads for w in (*r.found, *r.put_off)), default=0.0)
+        return max((w.judged for r in self.workloads for w in r.every_wall), default=0.0)
 
     def written(self) -> dict[str, Any]:
         """Return what is written of it: each place in the code once."""

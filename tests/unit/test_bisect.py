@@ -23,7 +23,7 @@ from partywall.kernels.series import source
 from partywall.measure import bisect, run
 from partywall.report import bisect as view
 from partywall.results import document
-from partywall.results.bisect import Bisection, Commit, matches
+from partywall.results.bisect import Bisection, Commit, matches, telling, transfers, uses
 from partywall.results.result import LineObject, Result
 
 NAME = "kmalloc-512: struct aa_profile"
@@ -463,3 +463,14 @@ def test_a_name_of_no_commit_is_refused(made: Callable[..., History], name: str)
 def test_a_folder_that_is_no_repository_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem, match="no git repository"):
         history.repository(tmp_path)
+
+
+def test_walls_of_deferred_work_can_be_searched_for() -> None:
+    late = builders.put_off(builders.signal().walls)
+    quiet = builders.workload("udp", [], deferred=builders.put_off([]))
+    loud = builders.workload("udp", [], deferred=late)
+    assert transfers(loud, "init_ucounts") == late.objects[0].judged
+    assert transfers(quiet, "init_ucounts") == 0
+    assert uses(loud, "init_ucounts")
+    good, bad = builders.result(quiet), builders.result(loud)
+    assert telling(good, bad, "init_ucounts") == ("udp", loud.topology)

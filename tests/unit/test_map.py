@@ -229,6 +229,18 @@ def test_other_thresholds_are_not_put_together_but_one_does_for_all() -> None:
         parts.raised(high, 0.01)
 
 
+def test_a_higher_threshold_makes_rest_of_walls_of_deferred_work_too() -> None:
+    late = builders.put_off([wall("label", 3.0), wall("node", 0.5)], handed_over=0.25)
+    result = builders.result(builders.workload("udp", [], deferred=late))
+    (one,) = parts.raised(result, 1.0).workloads
+    assert one.deferred is not None
+    assert [found.name for found in one.deferred.objects] == ["label"]
+    assert [line.object.name for line in one.deferred.walls] == ["label"]
+    assert one.deferred.sums == Sums(walls=3.0, handed_over=0.25, rest=0.5)
+    (none,) = parts.raised(result, 4.0).workloads
+    assert none.verdict != "walls"
+
+
 def test_a_higher_threshold_makes_rest_of_walls() -> None:
     sums = Sums(walls=4.1, handed_over=0.2, rest=0.3)
     result = made(with_walls("6.1.1", pipe={"label": 4.0, "node": 0.1}), sums=sums)

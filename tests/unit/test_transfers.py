@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -244,6 +245,23 @@ def test_analyse_counts_foreground_and_background_apart() -> None:
     assert lines.background_between.tolist() == [(6 + 6 - 4) / 2]
     assert lines.within.tolist() == lines.background_within.tolist() == [0]
     assert lines.operations == 2
+
+
+def test_a_thread_that_moves_takes_its_stack_along_and_nobody_pays_for_it() -> None:
+    base = 0xFF11000004000000
+    below, first, last, above = ((base + at) >> 6 for at in (-0x40, 0, 0x3FC0, 0x4000))
+    numbers = [below, first, last, above]
+    seen = [visits(n, 0, 4, kind=Kind.BACKGROUND) for n in numbers]
+    # Who waits on a stack of a thread is woken by others.
+    woken = visits(last, 0, 3)
+    whole = recording(party(0, [*seen, woken]), party(1, [*seen, woken]))
+    parties = Parties.of(whole, 1)
+    assert transfers.analyse(transfers.visits(whole), parties, 1).background_between.all()
+    stacks = np.array([base + 0x100000, base], np.uint64)
+    lines = transfers.analyse(transfers.visits(replace(whole, stacks=stacks)), parties, 1)
+    assert lines.number.tolist() == numbers
+    assert lines.background_between.tolist() == [8, 0, 0, 8]
+    assert lines.between.tolist() == [0, 0, 6, 0]
 
 
 def test_deferred_work_adds_to_the_foreground_and_is_no_background() -> None:
