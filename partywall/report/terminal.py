@@ -319,9 +319,11 @@ def _findings(workload: WorkloadResult) -> Text:
 def _effort(workload: WorkloadResult) -> Iterator[RenderableType]:
     ran = workload.instructions
     spinning = f", {rate(ran.spinning)} spinning" if ran.spinning else ""
+    late = f"{rate(ran.deferred)} deferred, " if ran.deferred else ""
+    background = rate(ran.background - ran.deferred)
     yield text(
-        f"per op: {rate(ran.kernel)} kernel{spinning}, {rate(ran.user)} user, "
-        f"{rate(ran.background)} background instructions, {rate(workload.accesses)} accesses",
+        f"per op: {rate(ran.kernel)} kernel{spinning}, {rate(ran.user)} user, {late}"
+        f"{background} background instructions, {rate(workload.accesses)} accesses",
         "dim",
     )
     if workload.calls:

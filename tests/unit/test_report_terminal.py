@@ -19,6 +19,7 @@ from partywall.core.errors import UsageProblem
 from partywall.model import profiles
 from partywall.report import blocks, detail, terminal
 from partywall.report.terminal import Shown
+from partywall.results.counts import Instructions
 from partywall.results.result import Passing, Result, Sums, Wall, WorkloadResult
 
 PROFILE = profiles.load(profiles.DEFAULT)
@@ -275,6 +276,12 @@ def test_walls_of_deferred_work_stand_apart_with_numbers_behind_all_others() -> 
     assert "deferred work: 2 walls more, 6.03 transfers/op; wall 3: 4.03 on init_ucounts" in (
         " ".join(shown(builders.result(*result.workloads, builders.isolated())).split())
     )
+
+
+def test_instructions_of_deferred_work_are_told_from_the_background() -> None:
+    ran = Instructions(kernel=900.0, user=10.0, background=70.0, deferred=50.0)
+    report = shown(builders.result(builders.workload("w", [], instructions=ran)))
+    assert "900 kernel, 10.0 user, 50.0 deferred, 20.0 background instructions" in report
 
 
 def test_isolated_says_whether_it_knows_of_deferred_work() -> None:
