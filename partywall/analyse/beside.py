@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from partywall.analyse.transfers import Lines, Parties
 from partywall.results.touches import Touch, Touched
 
 Array = npt.NDArray[Any]
+
+_ONE_CPU = re.compile(r" of CPU [0-9]+$")
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ def touch(
     Per operation of the victim, for each of which each neighbour does one: a writing visit
     costs a transfer if a neighbour visited since, a reading one if one wrote since, as in
     `partywall.analyse.transfers.transfers`. ``name``: of a line by its row, its object's.
+    A variable that each CPU has is one object here: on which CPUs a victim ran would make
+    it another beside others than beside its like.
     """
     mine, theirs = (_columns(parties, side) for side in (victim, neighbour))
     reads, writes = (counts[:, mine] / victim.window for counts in (lines.reads, lines.writes))
@@ -53,7 +58,7 @@ def touch(
     each = moved.mean(axis=1)
     found: dict[str, float] = defaultdict(float)
     for row in np.flatnonzero(judged.walls & _both(judged, victim, neighbour)).tolist():
-        found[name(row)] += float(each[row])
+        found[_ONE_CPU.sub(" of each CPU", name(row))] += float(each[row])
     objects = [Touched(object=one, transfers=rate) for one, rate in found.items() if rate > 0]
     objects.sort(key=lambda one: (-one.transfers, one.object))
     return Touch(

@@ -442,6 +442,20 @@ def test_a_victims_transfers_are_what_neighbours_can_cause() -> None:
     }
 
 
+def test_a_variable_of_each_cpu_is_one_object() -> None:
+    writes = np.array([[100, 0, 100, 0], [0, 100, 0, 100]])
+    lines = type("L", (), {"reads": np.zeros_like(writes), "writes": writes})()
+    judged = FakeJudgement(3)
+    parties = Parties(np.arange(4), np.zeros(4, np.uint64), np.arange(4))
+    one, other = two_sides()
+    names = ["runqueues of CPU 0", "runqueues of CPU 1"]
+    judged.walls, judged.back = judged.walls[:2], judged.back[:2]
+    found = touch(one, other, lines, parties, judged, at=3, name=names.__getitem__)  # type: ignore[arg-type]
+    assert [(each.object, each.transfers) for each in found.objects] == [
+        ("runqueues of each CPU", pytest.approx(1.0))
+    ]
+
+
 # The command
 
 
