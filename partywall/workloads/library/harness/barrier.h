@@ -25,7 +25,9 @@ struct reason {
 };
 
 struct barrier {
-	struct gate start, end, ready, settled;
+	struct gate here, settled;	/* before the round */
+	struct gate start, end;		/* of its windows */
+	struct gate ready;		/* for the next one */
 	_Atomic unsigned int failed, reasons;
 	struct reason why[REASONS];
 };
@@ -33,7 +35,7 @@ struct barrier {
 /* The page of a round in the file. */
 struct barrier *barrier_map(const char *path, unsigned int round);
 
-/* Returns 1 when `parties` have called it; 0 if one of the round fails. */
+/* Returns 1 when `parties` have called it; 0 if it is of windows, and one of the round fails. */
 int gate_wait(struct barrier *b, struct gate *gate, unsigned int parties);
 
 /* Lets all go that wait for the round, and keeps the reason. */

@@ -248,6 +248,7 @@ int main(int argc, char **argv)
 		if (!b)
 			fail("mmap of the barrier");
 		/* Before the first one, too: what starts containers has an end as well. */
+		gate_wait(b, &b->here, containers);
 		if (!plan.first_cpu)
 			settle();
 		gate_wait(b, &b->settled, containers);
