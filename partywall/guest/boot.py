@@ -202,8 +202,8 @@ class Guest:
         return _said(self.console, word)
 
     def reported(self, word: str) -> str | None:
-        """The same of the second line."""
-        return _said(self.second, word)
+        """The same of the second line, or of the first if the kernel has but one."""
+        return _said(self.second or self.console, word)
 
     def command(self) -> list[str]:
         """The QEMU command line."""

@@ -232,6 +232,8 @@ class Machine:
         ("", "x\nPARTYWALL round 1 failed: killed\n", "it would wait"),
         ("", "x\nPARTYWALL round 1 failed: killed\n\nPARTYWALL round 1 over\n", "killed"),
         ("", "PARTYWALL round 1 over\n", "not every CPU ran a window"),
+        # A kernel with one serial line: CONFIG_SERIAL_8250_RUNTIME_UARTS=1.
+        ("PARTYWALL round 1 over\n", "", "not every CPU ran a window"),
     ],
 )
 def test_a_round_that_is_over_is_not_waited_for(
