@@ -227,14 +227,17 @@ def late(
 ) -> Lines:
     """Return the lines that deferred work visits, as that uses them.
 
-    ``reads``, ``turns`` and so on are those of deferred work; transfers are those that it
-    adds to the ones of the workload's own work, which uses some of the lines as well. The
-    rest as in `analyse`. Of the background there is nothing.
+    ``reads`` and ``writes`` are those of deferred work; transfers are those that it adds to
+    the ones of the workload's own work, which uses some of the lines as well. As one may
+    come to a line in a system call and another in a softirq, ``turns`` and ``returns`` are
+    those of both, though a return after the other kind is not among them: the recorder
+    tells them apart. The rest as in `analyse`. Of the background there is nothing.
     """
     used = (lines.late_reads + lines.late_writes > 0).any(axis=1)
     counts = {name: part[used] for name, part in _visits(lines).items()}
     own = Visits(**counts)
-    put_off = {name: counts[f"late_{name}"] for name in ("reads", "writes", "turns", "returns")}
+    put_off = {name: counts[f"late_{name}"] for name in ("reads", "writes")}
+    put_off |= {name: counts[name] + counts[f"late_{name}"] for name in ("turns", "returns")}
     apart, inside = parties.others()
     scaled = apart * parties.at(ran, ran if at is None else at)
     between, within, between_at = (
@@ -248,7 +251,7 @@ def late(
         between=between / operations,
         within=within / operations,
         between_at=between_at / operations,
-        seen=_seen(own.late_turns, own.late_returns) / operations,
+        seen=_seen(put_off["turns"], put_off["returns"]) / operations,
         background_between=nothing,
         background_within=nothing,
         operations=operations,

@@ -12,6 +12,7 @@ from partywall.analyse import transfers, verdict
 from partywall.analyse.judgement import Judgement
 from partywall.analyse.transfers import Parties
 from partywall.core.topology import Scope, Topology
+from partywall.record.recording import Kind
 from partywall.results.result import LineObject
 
 WINDOW = 400
@@ -84,6 +85,29 @@ def test_a_lock_of_two_of_eight_containers_is_their_wall() -> None:
 def test_what_some_share_moves_as_much_per_operation_among_more() -> None:
     found = judged([[ONCE, ONCE, 0, 0, 0, 0, 0, 0], [ONCE] * 8], [thing("a"), thing("b")], at=64)
     assert found.moved_at.tolist() == pytest.approx([0.25, 1.0])
+
+
+def test_who_is_in_a_system_call_and_who_in_a_softirq_meet_at_a_lock() -> None:
+    # The recorder counts no returns of one kind of work after the other.
+    each = {"turns": ONCE, "returns": 0}
+    whole = recording(
+        party(0, [visits(1, 0, ONCE, **each)]),
+        party(1, [visits(1, 0, ONCE, kind=Kind.DEFERRED, **each)]),
+    )
+    parties, shape = Parties.of(whole, 1), Topology(2, 1)
+    moving = transfers.visits(whole).moving()
+    found = Judgement(
+        transfers.late(moving, parties, 2 * WINDOW),
+        parties,
+        shape,
+        "between",
+        window=WINDOW,
+        threshold=verdict.THRESHOLD,
+        objects={0: thing("lock", "static")},
+        look=lambda row: thing("lock", "static"),
+    )
+    assert found.walls.tolist() == [True]
+    assert found.moved.tolist() == [1.0]
 
 
 def test_memory_handed_over_moves_as_often_as_was_seen() -> None:

@@ -284,11 +284,11 @@ def test_deferred_work_adds_to_the_foreground_and_is_no_background() -> None:
     assert late.number.tolist() == [5, 7]
     assert late.writes.tolist() == [[4, 4], [8, 8]]
     assert late.reads.tolist() == [[0, 0], [1, 1]]
-    assert late.turns[0].tolist() == [3, 3]
-    assert late.returns[0].tolist() == [2, 2]
+    assert late.turns[0].tolist() == [2 + 3, 2 + 3]
+    assert late.returns[0].tolist() == [1 + 2, 1 + 2]
     assert late.between.tolist() == [4, 9]
     assert late.within.tolist() == [0, 0]
-    assert late.seen[0] == (3 + 3 - 1) / 2
+    assert late.seen[0] == (1 + 2 + 1 + 2 + 1) / 2
 
 
 def test_a_container_takes_lines_in_its_own_calls_that_another_uses_in_deferred_work() -> None:
