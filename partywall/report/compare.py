@@ -122,13 +122,14 @@ def _objects(workload: WorkloadChange, most: int | None) -> Iterator[RenderableT
     table.add_column("lines", justify="right", no_wrap=True)
     table.add_column("wall", overflow="fold")
     every = [(change, "") for change in workload.objects]
-    every += [(change, "deferred: ") for change in workload.deferred]
-    for change, kind in every[:most]:
+    kind = "deferred: " if workload.both_deferred else "deferred, not judged before: "
+    every += [(change, kind) for change in workload.deferred]
+    for change, what in every[:most]:
         gone, new = not change.transfers.after, not change.transfers.before
         table.add_row(
             Text(_arrow(change.transfers), "green" if gone else "red" if new else ""),
             f"{change.lines.before:.0f} -> {change.lines.after:.0f}",
-            Text(plain(f"{kind}{change.object}")),
+            Text(plain(f"{what}{change.object}")),
         )
     yield table
     rest = every[most:] if most is not None else []

@@ -90,7 +90,8 @@ class WorkloadChange(Model):
         default=None, description="All transfers per op that both verdicts are about."
     )
     deferred: list[WallChange] = Field(
-        default_factory=list, description="Walls of deferred work, if both judge that."
+        default_factory=list,
+        description="Walls of deferred work, if that is judged after; those before, if in both.",
     )
     both_deferred: bool = Field(default=True, description="Both or neither judge deferred work.")
     put_off: Change | None = Field(
@@ -179,10 +180,10 @@ def _objects(before: Found, after: Found, *, comparable: bool) -> list[WallChang
 
 def _deferred(before: WorkloadResult, after: WorkloadResult) -> list[WallChange]:
     old, new = before.deferred, after.deferred
-    if old is None or new is None:
+    if new is None:
         return []
     return _objects(
-        (old.objects, old.passing),
+        ([], []) if old is None else (old.objects, old.passing),
         (new.objects, new.passing),
         comparable=_comparable(before, after),
     )

@@ -116,7 +116,7 @@ def _findings(one: WorkloadChange, tolerance: Tolerance, *, alike: bool) -> list
     # Who shares was told by another rule: walls come and go by that alone.
     for wall in one.objects if one.alike else []:
         add("wall", wall.object, _whole(wall), tolerance.least, tolerance.share)
-    for wall in one.deferred:
+    for wall in one.deferred if one.both_deferred else []:
         add("deferred wall", wall.object, _whole(wall), tolerance.least, tolerance.share)
     for passing in one.passing:
         changed = passing.transfers

@@ -73,6 +73,15 @@ def test_the_worst_object_is_that_at_the_number_that_both_verdicts_are_for() -> 
     assert compare.compare(both, other).worst == 0.25
 
 
+def test_walls_of_deferred_work_count_though_they_were_not_judged_before() -> None:
+    late = builders.put_off(builders.signal().walls)
+    before = builders.workload("udp", []).model_copy(update={"deferred": None})
+    after = builders.workload("udp", [], deferred=late)
+    found = compare.compare(builders.result(before), builders.result(after))
+    assert found.worst == late.objects[0].judged
+    assert "deferred, not judged before: init_ucounts" in shown(found)
+
+
 def test_walls_of_deferred_work_are_compared_apart() -> None:
     late = builders.put_off(builders.signal().walls)
     none = builders.signal().model_copy(update={"deferred": builders.put_off([])})
