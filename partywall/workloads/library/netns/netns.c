@@ -52,15 +52,21 @@ static void prepare(const struct run *run)
 
 static void operation(const struct run *run, unsigned long n)
 {
-	const struct timespec pause = { .tv_nsec = 1000 * 1000 };
+	struct timespec pause = { .tv_nsec = 1000 * 1000 };
 
 	(void)run;
 	(void)n;
-	/* Refused while the limit is down: a sibling waits in last(). */
+	/*
+	 * Refused while the limit is down: a sibling waits in last(). Each try is
+	 * work, and the more containers there are, the longer their namespaces
+	 * take to die: a wait twice as long has one try more.
+	 */
 	while (unshare(CLONE_NEWNET)) {
 		if (errno != ENOSPC)
 			fail("unshare(CLONE_NEWNET)");
 		nanosleep(&pause, NULL);
+		if (pause.tv_nsec < 256 * 1000 * 1000)
+			pause.tv_nsec *= 2;
 	}
 }
 
