@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,15 @@ def test_warnings_are_counted_without_their_numbers() -> None:
         "fs/a.c: warning: stack of N bytes [-Wframe-larger-than=]": 2,
         "include/x.h: warning: Function parameter 'a' not described": 1,
     }
+
+
+def test_what_is_said_of_a_functions_body_is_not_new_where_that_got_a_name_of_its_own() -> None:
+    stock = Counter({"fs/a.c: warning: imbalance in 'shrink'": 1, "fs/a.c: warning: '__kill'": 1})
+    ours = Counter({"fs/a.c: warning: imbalance in '__shrink'": 1, "fs/a.c: warning: '__kill'": 1})
+    assert not configurations.added(stock, ours)
+    ours["fs/a.c: warning: imbalance in 'shrink'"] = 1
+    assert configurations.added(stock, ours).total() == 1
+    assert configurations.added(stock, Counter({"fs/b.c: warning: imbalance in 'shrink'": 1}))
 
 
 MAKEFILE = """\
