@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -35,6 +36,13 @@ class Document(Model):
     def written(self) -> dict[str, Any]:
         """Return what is written of it, as JSON has it."""
         return self.model_dump(by_alias=True)
+
+    def parts(self) -> Iterator[tuple[str, Any]]:
+        """Yield the keys of what is written and their values, an iterator for a long list.
+
+        That has to be at its end before the next key is asked for.
+        """
+        yield from self.written().items()
 
     @classmethod
     def described(cls) -> dict[str, Any]:
@@ -81,4 +89,30 @@ def described(kind: type[Model]) -> dict[str, Any]:
 
 def encode(document: Document) -> str:
     """Return the document as JSON. ValueError if it holds a number that JSON has not."""
-    return json.dumps(document.written(), indent=1, allow_nan=False) + "\n"
+    return "".join(_pieces(document))
+
+
+def _pieces(document: Document) -> Iterator[str]:
+    """Yield what `json.dumps` makes of what is written, with an indent of 1.
+
+    An entry of a long list at a time: a map of hundreds of operations would be gigabytes
+    of dictionaries.
+    """
+    before = "{"
+    for key, value in document.parts():
+        yield f"{before}\n {json.dumps(key)}: "
+        before = ","
+        if isinstance(value, Iterator):
+            opened = "["
+            for entry in value:
+                yield f"{opened}\n  {_indented(entry, 2)}"
+                opened = ","
+            yield "[]" if opened == "[" else "\n ]"
+        else:
+            yield _indented(value, 1)
+    yield "\n}\n"
+
+
+def _indented(value: Any, depth: int) -> str:
+    # No string in it has an end of line.
+    return json.dumps(value, indent=1, allow_nan=False).replace("\n", "\n" + " " * depth)

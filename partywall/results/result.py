@@ -12,6 +12,7 @@ JSON numbers lose precision beyond 2**53.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
@@ -422,6 +423,14 @@ class Result(Document):
     def written(self) -> dict[str, Any]:
         """Return what is written of it: each place in the code once."""
         return sites.intern(super().written(), _PLACE)
+
+    def parts(self) -> Iterator[tuple[str, Any]]:
+        """Yield what is written by keys, and workloads one at a time."""
+        places = sites.Places(_PLACE)
+        for key, value in Document.written(self.model_copy(update={"workloads": []})).items():
+            taken = (places.taken_out(one.model_dump()) for one in self.workloads)
+            yield key, taken if key == "workloads" else value
+        yield "sites", places.found
 
     @classmethod
     def described(cls) -> dict[str, Any]:

@@ -19,17 +19,31 @@ def intern(data: dict[str, Any], place: tuple[str, ...]) -> dict[str, Any]:
     ``data``: as `pydantic` dumps a result, changed here; ``place``: keys that say
     where a site is. All its other keys stay in the line.
     """
-    numbers: dict[tuple[Any, ...], int] = {}
-    sites: list[dict[str, Any]] = []
-    for code in _codes(data["workloads"]):
-        for at, row in enumerate(code):
-            known = {key: row.pop(key) for key in place}
-            key = tuple(tuple(v) if isinstance(v, list) else v for v in known.values())
-            number = numbers.setdefault(key, len(sites))
-            if number == len(sites):
-                sites.append(known)
-            code[at] = {"site": number, **row}
-    return {**data, "sites": sites}
+    places = Places(place)
+    places.taken_out(data["workloads"])
+    return {**data, "sites": places.found}
+
+
+class Places:
+    """The places of a document, each once, in order of first mention: ``found``."""
+
+    def __init__(self, place: tuple[str, ...]) -> None:
+        """``place``: keys that say where a site is."""
+        self._place = place
+        self._numbers: dict[tuple[Any, ...], int] = {}
+        self.found: list[dict[str, Any]] = []
+
+    def taken_out(self, data: Any) -> Any:
+        """Return what holds sites with their numbers instead, changed in place."""
+        for code in _codes(data):
+            for at, row in enumerate(code):
+                known = {key: row.pop(key) for key in self._place}
+                key = tuple(tuple(v) if isinstance(v, list) else v for v in known.values())
+                number = self._numbers.setdefault(key, len(self.found))
+                if number == len(self.found):
+                    self.found.append(known)
+                code[at] = {"site": number, **row}
+        return data
 
 
 def expand(data: dict[str, Any], place: tuple[str, ...]) -> dict[str, Any]:

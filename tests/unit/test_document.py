@@ -252,3 +252,10 @@ def test_models_that_were_given_the_same_fields_share_what_says_so() -> None:
     changed = one.model_copy(update={"share": 1.0})
     assert changed.model_fields_set == one.model_fields_set
     assert changed.model_fields_set is not one.model_fields_set
+
+
+@pytest.mark.parametrize(
+    "result", [RESULT, builders.result(), builders.result(builders.isolated())]
+)
+def test_what_is_written_in_pieces_is_what_json_writes_at_once(result: Result) -> None:
+    assert dump(result) == json.dumps(result.written(), indent=1, allow_nan=False) + "\n"
