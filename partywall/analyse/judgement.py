@@ -126,7 +126,7 @@ class Judgement:
         # another's: it comes round as the slab's memory does.
         array = np.zeros(len(self.objects), bool)
         array[[row for row, what in objects.items() if _is_array(what)]] = True
-        static &= most | ~self._comes_round(static & array)
+        static &= ~self._comes_round(static & array, most)
         # No other variable comes round again as another: turns are enough.
         often = self._turns >= verdict.least_turns(self._window)
         back = np.where(static[:, None], often, self._back)
@@ -157,19 +157,22 @@ class Judgement:
             threshold=self._threshold,
         )
 
-    def _comes_round(self, tables: Array) -> Array:
+    def _comes_round(self, tables: Array, most: Array) -> Array:
         """Which lines of ``tables`` are one's for a while, then another's; bool, shape (lines,).
 
         Those that no two come back to by themselves, of tables where that can't be chance:
-        the emulator ran others between two visits to them, who did not come.
+        the emulator ran others between two visits to them, who did not come. Nor do most
+        visit most of them: ``most``, which lines they do. Where an operation has one entry for
+        several turns, many more returns are expected than there can be.
         """
         entry = tables & (verdict.sharing(self._back) == verdict.HANDED_OVER)
-        returns, expected = (
-            np.bincount(self.objects, counts * entry, len(self.objects)) for counts in self._told
+        entries, common, returns, expected = (
+            np.bincount(self.objects, counts * entry, len(self.objects))
+            for counts in (np.ones(len(entry)), most, *self._told)
         )
         seldom = (expected >= _TELLING) & (returns < _ROUND * expected)
         many = np.bincount(self.objects, tables, len(self.objects)) >= _ENTRIES
-        return np.asarray(entry & (seldom & many)[self.objects])
+        return np.asarray(entry & (seldom & many & (2 * common < entries))[self.objects])
 
     def _together(self, counts: Array) -> Array:
         """The sums over lines of one object; shape (objects, sharers)."""

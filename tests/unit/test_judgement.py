@@ -209,13 +209,16 @@ def test_a_table_that_nobody_visits_often_is_not_known_to_be_hashed_to() -> None
     assert judged(lines, names).sharing[0] == verdict.SOME
 
 
-def test_a_table_whose_entries_all_come_to_is_shared_though_each_stays_for_some_turns() -> None:
+@pytest.mark.parametrize(("common", "shared"), [(7, False), (8, True)])
+def test_a_table_whose_entries_all_come_to_is_shared_though_each_stays_for_some_turns(
+    common: int, shared: bool
+) -> None:
     # An operation has one entry for several turns: as if there were many more returns to expect.
     lines, names = entries(16, (50, 50, 0))
-    lines[:16] = [[(50, 50, 0)] * 8 for _ in range(16)]
+    lines[:common] = [[(50, 50, 0)] * 8 for _ in range(common)]
     found = judged(lines, names)
-    assert (found.sharing == verdict.ALL).all()
-    assert found.walls.all()
+    assert found.walls.tolist() == [shared] * 16 + [True]
+    assert (found.sharing[:16] != verdict.HANDED_OVER).all() == shared
 
 
 @pytest.mark.parametrize(("pairs", "slices"), [(8, 2), (4, 3)])
