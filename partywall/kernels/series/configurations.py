@@ -23,7 +23,7 @@ from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
 from partywall.kernels import build, series
 from partywall.kernels.make import Make, compiler_version
-from partywall.kernels.series import prove, source
+from partywall.kernels.series import kbuild, prove, source
 
 FOLDER = build.FRAGMENTS / "prove"
 
@@ -163,6 +163,10 @@ def _compiled(
     make = Make(tree, log, place / "obj", compiler=one.compiler, words=one.words)
     try:
         _configure(one, make, progress, own=own)
+        config = (place / "obj" / ".config").read_text()
+        wanted = [name for name in wanted if kbuild.has(tree, config, name)]
+        if not wanted:
+            return Compiled(0, Counter())
         check = ("C=2", "CHECK=sparse") if one.sparse else ()
         return compiled(make, wanted, "W=1", *check)
     except EnvironmentProblem as error:
@@ -178,7 +182,9 @@ def _key(one: Configuration, *inputs: str) -> str:
             f"{one.name} wants {one.compiler}, which is not installed",
             f"apt-get install {one.package}",
         )
-    parts = [one.name, one.options, compiler_version(one.compiler), *inputs]
+    # What decides which files are compiled decides what was proven.
+    rule = Path(kbuild.__file__).read_text()
+    parts = [one.name, one.options, compiler_version(one.compiler), rule, *inputs]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
