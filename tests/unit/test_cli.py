@@ -604,12 +604,14 @@ def on_a_terminal(arguments: list[str], rows: int, folder: Path) -> str:
     pager = folder / "pager"
     pager.write_text("#!/bin/sh\necho PAGED\ncat\n")
     pager.chmod(0o755)
+    # These go before the size that the terminal has.
+    environment = {k: v for k, v in os.environ.items() if k not in {"LINES", "COLUMNS"}}
     done = subprocess.Popen(
         [sys.executable, "-c", MAIN, *arguments],
         stdin=secondary,
         stdout=secondary,
         stderr=secondary,
-        env={**os.environ, "PAGER": str(pager), "TERM": "xterm"},
+        env={**environment, "PAGER": str(pager), "TERM": "xterm"},
     )
     os.close(secondary)
     said = b""
