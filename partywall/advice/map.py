@@ -228,7 +228,7 @@ def _column(result: Result) -> dict[str, Cell]:
     for one in parts.between(result):
         cells[one.title] = Cell(
             verdict=one.verdict,
-            transfers=one.moved + (one.deferred.sums.all if one.deferred else 0.0),
+            transfers=one.moved + one.added,
             instructions=one.instructions.kernel,
             walls=_shares(one, advice),
         )

@@ -116,16 +116,13 @@ class Judgement:
 
     def _judge(self, objects: Mapping[int, LineObject]) -> None:
         self.objects = self._numbered(objects, verdict.sharing(self._back))
-        static = np.zeros(len(self.objects), bool)
-        static[[row for row, what in objects.items() if _lasts(what)]] = True
+        static, array = (self._those(objects, of) for of in (_lasts, _is_array))
         touched = self._turns > 0
         # Who looked at it once in all the time does not share what two fight over.
         alike = touched & (4 * self._turns >= self._turns.max(axis=1, keepdims=True, initial=0))
         most = verdict.sharing(alike) == verdict.ALL
         # The entry of a table that is hashed to is one's as long as what hashed to it, and then
         # another's: it comes round as the slab's memory does.
-        array = np.zeros(len(self.objects), bool)
-        array[[row for row, what in objects.items() if _is_array(what)]] = True
         static &= ~self._comes_round(static & array, most)
         # No other variable comes round again as another: turns are enough.
         often = self._turns >= verdict.least_turns(self._window)
@@ -156,6 +153,12 @@ class Judgement:
             sharers=self.sharers,
             threshold=self._threshold,
         )
+
+    def _those(self, objects: Mapping[int, LineObject], of: Callable[[LineObject], bool]) -> Array:
+        """Which lines are of such objects; bool, shape (lines,)."""
+        found = np.zeros(len(self.objects), bool)
+        found[[row for row, what in objects.items() if of(what)]] = True
+        return found
 
     def _comes_round(self, tables: Array, most: Array) -> Array:
         """Which lines of ``tables`` are one's for a while, then another's; bool, shape (lines,).

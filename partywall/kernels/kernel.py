@@ -49,6 +49,11 @@ class Kernel:
         return None if self.config is None else hashlib.sha256(self.config.encode()).hexdigest()
 
 
+def is_set(config: str, option: str) -> bool:
+    """Tell whether a configuration has an option, built in or as a module."""
+    return re.search(rf"^{re.escape(option)}=[ym]$", config, re.MULTILINE) is not None
+
+
 def require(kernel: Kernel, options: Iterable[str], who: str) -> None:
     """UsageProblem that names the options ``who`` needs and the kernel lacks.
 
@@ -57,11 +62,7 @@ def require(kernel: Kernel, options: Iterable[str], who: str) -> None:
     if kernel.config is None:
         return
     options = list(options)
-    lacking = [
-        option
-        for option in options
-        if not re.search(rf"^{re.escape(option)}=[ym]$", kernel.config, re.MULTILINE)
-    ]
+    lacking = [option for option in options if not is_set(kernel.config, option)]
     if lacking:
         raise UsageProblem(
             f"{who} needs {', '.join(lacking)}, which kernel {kernel.release} was built without",

@@ -64,22 +64,17 @@ def without_walls(workload: WorkloadResult) -> str | None:
         said.append(f"{rate(workload.sums.handed_over)} are handed over")
     if workload.sums is not None and workload.sums.rest:
         said.append(f"{rate(workload.sums.rest)} are shared too seldom to tell")
-    if workload.deferred is not None and workload.deferred.sums.all:
-        said.append(f"{rate(workload.deferred.sums.all)} are of deferred work")
+    if workload.added:
+        said.append(f"{rate(workload.added)} are of deferred work")
     return (
         f"nothing that is shared has more than {limit(workload)} transfers/op "
         f"{among(workload)}; {', '.join(said)}"
     )
 
 
-def put_off(workload: WorkloadResult) -> float:
-    """Return the transfers per operation that deferred work adds, on walls or not."""
-    return 0.0 if workload.deferred is None else workload.deferred.sums.all
-
-
 def deferred(workload: WorkloadResult) -> str:
     """Return what deferred work adds, in words; "?" if that was not judged."""
-    return "?" if workload.deferred is None else rate(put_off(workload))
+    return "?" if workload.deferred is None else rate(workload.added)
 
 
 def among(workload: WorkloadResult) -> str:
@@ -111,7 +106,7 @@ def blocks(
     yield text(f"predicted for {profile.name} ({profile.cores} cores; see partywall model)", "dim")
     expected = [at(workload, profile) for workload, _ in shown]
     yield _summary([(workload, each) for (workload, _), each in zip(shown, expected, strict=True)])
-    if any(put_off(workload) > workload.threshold for workload, _ in shown):
+    if any(workload.added > workload.threshold for workload, _ in shown):
         yield text("deferred work is in what is of all, and in nothing else here", "dim")
     advice = Advice(result)
     heading = "what costs most, and what mends it (series: ours for 6.12)"
@@ -145,6 +140,6 @@ def _summary(workloads: list[tuple[WorkloadResult, Cost]]) -> Table:
             f"{most}{percent(found.relative.usual)} at {found.at}",
             verdict(workload),
             rate(workload.judged),
-            rate(workload.moved + put_off(workload)),
+            rate(workload.moved + workload.added),
         )
     return table

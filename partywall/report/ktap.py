@@ -69,8 +69,7 @@ def _summary(workload: WorkloadResult, over: int) -> str:
     if workload.isolated:
         return "isolated, no wall"
     if workload.verdict == "no wall" and workload.sums is not None:
-        sums = workload.sums
-        moved = sums.all + (0.0 if workload.deferred is None else workload.deferred.sums.all)
+        moved = workload.sums.all + workload.added
         return f"no wall, {rate(moved)} transfers/op on what is none"
     walls = f"{count(len(workload.found), 'wall')}, {rate(workload.judged)} transfers/op"
     late = workload.deferred

@@ -35,14 +35,17 @@ class Document(Model):
 
     def written(self) -> dict[str, Any]:
         """Return what is written of it, as JSON has it."""
-        return self.model_dump(by_alias=True)
+        return {
+            key: list(value) if isinstance(value, Iterator) else value
+            for key, value in self.parts()
+        }
 
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Yield the keys of what is written and their values, an iterator for a long list.
 
         That has to be at its end before the next key is asked for.
         """
-        yield from self.written().items()
+        yield from self.model_dump(by_alias=True).items()
 
     @classmethod
     def described(cls) -> dict[str, Any]:

@@ -337,8 +337,7 @@ class WorkloadResult(Model):
         """
         if self.walls or self.put_off:
             return "walls"
-        every = self.moved if self.sums is None else self.sums.all
-        every += 0.0 if self.deferred is None else self.deferred.sums.all
+        every = (self.moved if self.sums is None else self.sums.all) + self.added
         return "no wall" if every > self.threshold else "isolated"
 
     @property
@@ -362,6 +361,11 @@ class WorkloadResult(Model):
     def put_off(self) -> list[Wall]:
         """The walls of its deferred work; their transfers come on top of those `found`."""
         return [] if self.deferred is None else self.deferred.objects
+
+    @property
+    def added(self) -> float:
+        """Transfers per op that deferred work adds, on walls or not."""
+        return 0.0 if self.deferred is None else self.deferred.sums.all
 
     @property
     def every_wall(self) -> list[Wall]:
@@ -420,14 +424,10 @@ class Result(Document):
         """Largest transfers per op of any wall, for thresholds in CI."""
         return max((w.judged for r in self.workloads for w in r.every_wall), default=0.0)
 
-    def written(self) -> dict[str, Any]:
-        """Return what is written of it: each place in the code once."""
-        return sites.intern(super().written(), _PLACE)
-
     def parts(self) -> Iterator[tuple[str, Any]]:
-        """Yield what is written by keys, and workloads one at a time."""
+        """Yield what is written by keys, workloads one at a time, each place in the code once."""
         places = sites.Places(_PLACE)
-        for key, value in Document.written(self.model_copy(update={"workloads": []})).items():
+        for key, value in Document.parts(self.model_copy(update={"workloads": []})):
             taken = (places.taken_out(one.model_dump()) for one in self.workloads)
             yield key, taken if key == "workloads" else value
         yield "sites", places.found

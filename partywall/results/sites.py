@@ -13,22 +13,11 @@ from typing import Any
 from partywall.results.document import DocumentError
 
 
-def intern(data: dict[str, Any], place: tuple[str, ...]) -> dict[str, Any]:
-    """Return the document with each place once, in order of first mention.
-
-    ``data``: as `pydantic` dumps a result, changed here; ``place``: keys that say
-    where a site is. All its other keys stay in the line.
-    """
-    places = Places(place)
-    places.taken_out(data["workloads"])
-    return {**data, "sites": places.found}
-
-
 class Places:
     """The places of a document, each once, in order of first mention: ``found``."""
 
     def __init__(self, place: tuple[str, ...]) -> None:
-        """``place``: keys that say where a site is."""
+        """``place``: keys that say where a site is; all its others stay in the line."""
         self._place = place
         self._numbers: dict[tuple[Any, ...], int] = {}
         self.found: list[dict[str, Any]] = []
@@ -47,7 +36,7 @@ class Places:
 
 
 def expand(data: dict[str, Any], place: tuple[str, ...]) -> dict[str, Any]:
-    """Return the document as `pydantic` reads it; the opposite of `intern`.
+    """Return the document as `pydantic` reads it; the opposite of `Places`.
 
     DocumentError if a line names a place that the document has not.
     """
@@ -69,7 +58,7 @@ def expand(data: dict[str, Any], place: tuple[str, ...]) -> dict[str, Any]:
 
 
 def describe(schema: dict[str, Any], place: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON schema of what `intern` gives, of that of what it takes.
+    """Return the JSON schema of what `Places` gives, of that of what it takes.
 
     ``place``: JSON schema of a place.
     """

@@ -7,6 +7,7 @@ from typing import Any
 
 from partywall.core.topology import Topology
 from partywall.results.counts import CallCount, Instructions
+from partywall.results.failures import Failure
 from partywall.results.fields import FieldUse
 from partywall.results.result import (
     Deferred,
@@ -19,6 +20,7 @@ from partywall.results.result import (
     WorkloadResult,
 )
 from partywall.results.setting import Environment, KernelId
+from partywall.results.touches import Beside, Touch, Touched
 
 ALL = list(range(8))
 
@@ -128,6 +130,35 @@ def result(*workloads: WorkloadResult) -> Result:
             visit_distance=8,
         ),
         workloads=list(workloads),
+    )
+
+
+def met(victim: str, neighbour: str, **objects: float) -> Touch:
+    """A touch at these objects."""
+    told = [Touched(object=name, transfers=rate) for name, rate in objects.items()]
+    moved = sum(objects.values())
+    return Touch(victim=victim, neighbour=neighbour, transfers=moved, objects=told)
+
+
+def pairs(victims: list[str], neighbours: list[str], *touches: Touch) -> Beside:
+    """Pairs of one kernel; those without a touch failed."""
+    base = result(isolated())
+    there = {(one.victim, one.neighbour) for one in touches}
+    lacking = [(v, n) for v in victims for n in neighbours if (v, n) not in there]
+    return Beside(
+        created=base.created,
+        kernel=base.kernel,
+        environment=base.environment,
+        at=64,
+        threshold=0.01,
+        operations=dict.fromkeys([*victims, *neighbours], "one operation"),
+        victims=victims,
+        neighbours=neighbours,
+        touches=list(touches),
+        failed=[
+            Failure(title=f"{victim} beside {other}", operation="one operation", why="it broke")
+            for victim, other in lacking
+        ],
     )
 
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import builders
 import pytest
+from builders import met, pairs
 from rich.console import Console
 
 from partywall import workloads
@@ -22,37 +23,7 @@ from partywall.measure import beside
 from partywall.measure.run import Wanted
 from partywall.report import beside as view
 from partywall.report.html import beside as matrix
-from partywall.results.failures import Failure
-from partywall.results.touches import Beside, Touch, Touched
-
-
-def met(victim: str, neighbour: str, **objects: float) -> Touch:
-    """A touch at these objects."""
-    told = [Touched(object=name, transfers=rate) for name, rate in objects.items()]
-    moved = sum(objects.values())
-    return Touch(victim=victim, neighbour=neighbour, transfers=moved, objects=told)
-
-
-def pairs(victims: list[str], neighbours: list[str], *touches: Touch) -> Beside:
-    """Pairs of one kernel; those without a touch failed."""
-    base = builders.result(builders.isolated())
-    there = {(one.victim, one.neighbour) for one in touches}
-    lacking = [(v, n) for v in victims for n in neighbours if (v, n) not in there]
-    return Beside(
-        created=base.created,
-        kernel=base.kernel,
-        environment=base.environment,
-        at=64,
-        threshold=0.01,
-        operations=dict.fromkeys([*victims, *neighbours], "one operation"),
-        victims=victims,
-        neighbours=neighbours,
-        touches=list(touches),
-        failed=[
-            Failure(title=f"{victim} beside {other}", operation="one operation", why="it broke")
-            for victim, other in lacking
-        ],
-    )
+from partywall.results.touches import Beside
 
 
 def printed(found: Beside) -> str:

@@ -35,7 +35,6 @@ from partywall.report.html import map as page
 from partywall.results import document, parts, store
 from partywall.results.failures import Failure
 from partywall.results.result import Result, Sums
-from partywall.results.touches import Beside, Touch, Touched
 
 
 def with_walls(release: str, **operations: dict[str, float]) -> Result:
@@ -366,36 +365,14 @@ def two_sides() -> tuple[Side, Side]:
     return Side("one", range(2), 100), Side("other", range(2, 4), 50)
 
 
-def beside(*touches: Touch) -> Beside:
-    """Pairs of one kernel."""
-    base = builders.result(builders.isolated())
-    titles = sorted({touch.victim for touch in touches})
-    return Beside(
-        created=base.created,
-        kernel=base.kernel,
-        environment=base.environment,
-        at=64,
-        threshold=0.01,
-        operations=dict.fromkeys(titles, "one operation"),
-        victims=titles,
-        neighbours=titles,
-        touches=list(touches),
-        failed=[],
-    )
-
-
-def met(victim: str, neighbour: str, **objects: float) -> Touch:
-    """A touch at these objects."""
-    told = [Touched(object=name, transfers=rate) for name, rate in objects.items()]
-    moved = sum(objects.values())
-    return Touch(victim=victim, neighbour=neighbour, transfers=moved, objects=told)
-
-
-PAIRS = beside(
-    met("dup", "dup"),
-    met("dup", "pipe", label=1.0),
-    met("pipe", "dup", label=2.0, other=0.5),
-    met("pipe", "pipe", label=4.0),
+DOING = ["dup", "pipe"]
+PAIRS = builders.pairs(
+    DOING,
+    DOING,
+    builders.met("dup", "dup"),
+    builders.met("dup", "pipe", label=1.0),
+    builders.met("pipe", "dup", label=2.0, other=0.5),
+    builders.met("pipe", "pipe", label=4.0),
 )
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from pathlib import Path, PurePosixPath
 
+from partywall.kernels.kernel import is_set
+
 # obj-$(CONFIG_SMP) += percpu_counter.o: the name of a list, what it depends on, what is in it.
 _LIST = re.compile(r"^\s*([\w-]+)-(?:\$\((CONFIG_\w+)\)|[ym]|objs)\s*[:+]?=(.*)$", re.MULTILINE)
 # Lists that are no object's: what is in them is linked into the kernel as it is.
@@ -36,7 +38,7 @@ def _listed(text: str, config: str, entry: str) -> bool:
     """Whether a Makefile has an entry, by itself or as a part of an object that it has."""
     lists = [found for found in _LIST.findall(text) if entry in found[2].split()]
     return not lists or any(
-        (not option or _is_set(config, option))
+        (not option or is_set(config, option))
         and (name in _KERNELS or f"{name}.o" == entry or _listed(text, config, f"{name}.o"))
         for name, option, _ in lists
     )
@@ -47,7 +49,3 @@ def _text(folder: Path) -> str:
     files = (folder / name for name in ("Kbuild", "Makefile"))
     text = "\n".join(file.read_text(errors="replace") for file in files if file.is_file())
     return text.replace("\\\n", " ")
-
-
-def _is_set(config: str, option: str) -> bool:
-    return re.search(rf"^{option}=[ym]$", config, re.MULTILINE) is not None
