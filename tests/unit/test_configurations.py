@@ -79,6 +79,13 @@ def test_what_is_said_of_a_functions_body_is_not_new_where_that_got_a_name_of_it
     assert configurations.added(stock, Counter({"fs/b.c: warning: imbalance in 'shrink'": 1}))
 
 
+def test_what_a_header_says_to_one_more_file_is_no_new_warning() -> None:
+    stock = Counter({"include/a.h: warning: old": 7, "fs/a.c: warning: old": 1})
+    assert not configurations.added(stock, stock + Counter({"include/a.h: warning: old": 2}))
+    assert configurations.added(stock, stock + Counter({"include/a.h: warning: other": 1}))
+    assert configurations.added(stock, stock + Counter({"fs/a.c: warning: old": 1}))
+
+
 MAKEFILE = """\
 %.o: %.c
 \t$(CC) -Wall -c -o $@ $<
