@@ -11,13 +11,16 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
 #include <sys/shm.h>
@@ -37,6 +40,7 @@
  * RCU, work items, the end of namespaces. Nobody runs, so that it costs little.
  */
 #define PAUSE_SECONDS 1
+#define CGROUPS "/sys/fs/cgroup"
 
 static const char *const places[] = { "/tmp", "/volume", "/dev/shm", "/dev/mqueue" };
 
@@ -165,11 +169,69 @@ static void drop_ipc(void)
 		shmctl(shmctl(n, SHM_STAT, &memory), IPC_RMID, NULL);
 }
 
+static void put(const char *name, const char *text)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), CGROUPS "/%s", name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		fail(path);
+	close(fd);
+}
+
+/* What is below hands on what the container's own cgroup does. */
+static void keep_controllers(void)
+{
+	FILE *list = fopen(CGROUPS "/cgroup.subtree_control", "r");
+	char word[32] = "-";
+
+	if (!list)
+		fail(CGROUPS "/cgroup.subtree_control");
+	while (fscanf(list, "%30s", word + 1) == 1)
+		put("cgroup.subtree_control", word);
+	fclose(list);
+}
+
+static int drop_cgroup(const char *path, const struct stat *st, int flag, struct FTW *walk)
+{
+	(void)st;
+	if (walk->level && flag == FTW_DP)
+		(void)!rmdir(path);
+	return 0;
+}
+
+/* Those below the container's own, in one of which its first process may be. */
+static void drop_cgroups(void)
+{
+	struct stat top;
+
+	/* A directory counts those in it, and two. */
+	if (stat(CGROUPS, &top) || top.st_nlink <= 2)
+		return;
+	switch (fork()) {
+	case -1:
+		fail("fork");
+	case 0:
+		/* Docker mounts them read-only. Who made some may change mounts of its own. */
+		if (unshare(CLONE_NEWNS) || mount(NULL, CGROUPS, NULL, MS_REMOUNT | MS_BIND, NULL))
+			fail("making " CGROUPS " writable");
+		keep_controllers();
+		put("cgroup.procs", "1");
+		put("cgroup.procs", "0");
+		nftw(CGROUPS, drop_cgroup, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+		_exit(0);
+	}
+	wait(NULL);
+}
+
 static void clear(void)
 {
 	kill(-1, SIGKILL);
 	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
 		;
+	drop_cgroups();
 	for (size_t n = 0; n < sizeof(places) / sizeof(*places); n++)
 		nftw(places[n], drop, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 	drop_in_root();
