@@ -19,8 +19,8 @@ Key = tuple[str, ...]
 
 # Of the returns that are expected to lines often visited, the share that is to those of a table.
 _SELDOM = 0.25
-# Of those that are expected to entries of a table, the share with less of which each is one's for a
-# while; how many have to be expected, and of how many lines: of few that may be chance.
+# Of those that are expected where somebody visits, the share with less of which it is his for a
+# while; how many have to be expected, and of how many lines of a table: of few that may be chance.
 _ROUND = 0.25
 _TELLING = 8.0
 _ENTRIES = 8
@@ -54,6 +54,15 @@ def _lasts(what: LineObject) -> bool:
 def _is_array(what: LineObject) -> bool:
     """Whether its lines are alike, each an entry or several; those of a structure are not."""
     return "[" in (what.type or "") or what.name.endswith("[]")
+
+
+def _rounds(returns: Array, expected: Array) -> Array:
+    """Where what somebody visits is his for a while, and then another's; bool.
+
+    ``returns`` and ``expected``: how often somebody came back, and how often as chance has
+    it (`verdict.chance_returns`); any shape, as the result.
+    """
+    return np.asarray((expected >= _TELLING) & (returns < _ROUND * expected))
 
 
 class Judgement:
@@ -95,11 +104,12 @@ class Judgement:
             verdict.by_sharer(counts, groups, self.sharers)
             for counts in (lines.turns, lines.returns, expected, back, returned)
         )
-        self._back = (came > 0) | verdict.evenly(self._turns, once > 0, window)
         self._told = (
             (lines.returns * (own & told)).sum(axis=1),
-            (expected * (own & told)).sum(axis=1),
+            (verdict.chance_returns(lines.slices) * (own & told)).sum(axis=1),
         )
+        even = verdict.evenly(self._turns, once > 0, window) & ~_rounds(*self._told)[:, None]
+        self._back = (came > 0) | even
         self._window, self._threshold, self._operations = window, threshold, lines.operations
         self._raw = lines.between if between else lines.within
         self._raw_at = lines.between_at if between else lines.within
@@ -123,7 +133,7 @@ class Judgement:
         most = verdict.sharing(alike) == verdict.ALL
         # The entry of a table that is hashed to is one's as long as what hashed to it, and then
         # another's: it comes round as the slab's memory does.
-        static &= ~self._comes_round(static & array, most)
+        static &= ~self._comes_round(static & array)
         # No other variable comes round again as another: turns are enough.
         often = self._turns >= verdict.least_turns(self._window)
         back = np.where(static[:, None], often, self._back)
@@ -160,22 +170,19 @@ class Judgement:
         found[[row for row, what in objects.items() if of(what)]] = True
         return found
 
-    def _comes_round(self, tables: Array, most: Array) -> Array:
+    def _comes_round(self, tables: Array) -> Array:
         """Which lines of ``tables`` are one's for a while, then another's; bool, shape (lines,).
 
         Those that no two come back to by themselves, of tables where that can't be chance:
-        the emulator ran others between two visits to them, who did not come. Nor do most
-        visit most of them: ``most``, which lines they do. Where an operation has one entry for
-        several turns, many more returns are expected than there can be.
+        who visits them in several slices does so in slices that no other's lie between.
+        Turns say nothing of it, as an operation may have one entry for several of them.
         """
         entry = tables & (verdict.sharing(self._back) == verdict.HANDED_OVER)
-        entries, common, returns, expected = (
-            np.bincount(self.objects, counts * entry, len(self.objects))
-            for counts in (np.ones(len(entry)), most, *self._told)
+        returns, expected = (
+            np.bincount(self.objects, counts * entry, len(self.objects)) for counts in self._told
         )
-        seldom = (expected >= _TELLING) & (returns < _ROUND * expected)
         many = np.bincount(self.objects, tables, len(self.objects)) >= _ENTRIES
-        return np.asarray(entry & (seldom & many & (2 * common < entries))[self.objects])
+        return np.asarray(entry & (_rounds(returns, expected) & many)[self.objects])
 
     def _together(self, counts: Array) -> Array:
         """The sums over lines of one object; shape (objects, sharers)."""

@@ -96,8 +96,8 @@ class Parties:
 class Visits:
     """Visits of lines: ``number`` is address >> 6, shape (lines,); the rest (lines, parties).
 
-    ``reads``, ``writes``, ``turns`` and ``returns`` are those of the workload's own work;
-    ``late_reads`` and so on those of its deferred work; ``other_reads`` and
+    ``reads``, ``writes``, ``turns``, ``returns`` and ``slices`` are those of the workload's
+    own work; ``late_reads`` and so on those of its deferred work; ``other_reads`` and
     ``other_writes`` those of interrupts, softirqs and kernel threads.
     """
 
@@ -106,10 +106,12 @@ class Visits:
     writes: Array
     turns: Array
     returns: Array
+    slices: Array
     late_reads: Array
     late_writes: Array
     late_turns: Array
     late_returns: Array
+    late_slices: Array
     other_reads: Array
     other_writes: Array
 
@@ -132,7 +134,7 @@ def visits(recording: Recording) -> Visits:
     keys = [numbers_of(party.lines["key"]) for party in recording.parties]
     numbers = np.unique(np.concatenate(keys)) if keys else np.zeros(0, np.uint64)
     numbers = numbers[numbers < _NO_MEMORY]
-    every = ("reads", "writes", "turns", "returns")
+    every = ("reads", "writes", "turns", "returns", "slices")
     own = _counts(recording, numbers, every, Kind.FOREGROUND)
     late = _counts(recording, numbers, every, Kind.DEFERRED)
     other = _counts(recording, numbers, ("reads", "writes"), Kind.BACKGROUND)
@@ -229,15 +231,17 @@ def late(
 
     ``reads`` and ``writes`` are those of deferred work; transfers are those that it adds to
     the ones of the workload's own work, which uses some of the lines as well. As one may
-    come to a line in a system call and another in a softirq, ``turns`` and ``returns`` are
-    those of both, though a return after the other kind is not among them: the recorder
-    tells them apart. The rest as in `analyse`. Of the background there is nothing.
+    come to a line in a system call and another in a softirq, ``turns``, ``returns`` and
+    ``slices`` are those of both, though a return after the other kind is not among them, and
+    a slice with both counts twice: the recorder tells them apart. The rest as in `analyse`.
+    Of the background there is nothing.
     """
     used = (lines.late_reads + lines.late_writes > 0).any(axis=1)
     counts = {name: part[used] for name, part in _visits(lines).items()}
     own = Visits(**counts)
     put_off = {name: counts[f"late_{name}"] for name in ("reads", "writes")}
-    put_off |= {name: counts[name] + counts[f"late_{name}"] for name in ("turns", "returns")}
+    both = ("turns", "returns", "slices")
+    put_off |= {name: counts[name] + counts[f"late_{name}"] for name in both}
     apart, inside = parties.others()
     scaled = apart * parties.at(ran, ran if at is None else at)
     between, within, between_at = (

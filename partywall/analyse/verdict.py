@@ -78,6 +78,19 @@ def expected_returns(turns: Array, slices: Array) -> Array:
     return np.asarray(np.maximum(slices * (1 - (1 - 1 / slices) ** fewer) - 1, 0.0))
 
 
+def chance_returns(slices: Array) -> Array:
+    """Return how often each party comes back to each line, if slices come as chance has it.
+
+    ``slices``: of the emulator's in which a party visited a line; shape (lines, parties),
+    as the result. Of n slices of one's own and m of others' in any order, n (m + 1) / (n + m)
+    are the first of a run of one's own (Wald and Wolfowitz), and all but the first run
+    begin with a return. Who visits a line in one slice alone can't come back.
+    """
+    others = slices.sum(axis=1, keepdims=True) - slices
+    runs = slices * (others + 1) / np.maximum(slices + others, 1)
+    return np.asarray(np.maximum(runs - 1, 0.0))
+
+
 def comes_back(turns: Array, returns: Array, expected: Array, window: int) -> Array:
     """Return which parties come back to which lines; bool, shape (lines, parties).
 

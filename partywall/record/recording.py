@@ -27,7 +27,14 @@ LINE_SIZE = 1 << LINE_SHIFT
 """Bytes."""
 
 LINE = np.dtype(
-    [("key", "<u8"), ("reads", "<u4"), ("writes", "<u4"), ("turns", "<u4"), ("returns", "<u4")]
+    [
+        ("key", "<u8"),
+        ("reads", "<u4"),
+        ("writes", "<u4"),
+        ("turns", "<u4"),
+        ("returns", "<u4"),
+        ("slices", "<u4"),
+    ]
 )
 PATTERN = np.dtype([("key", "<u8"), ("read", "u1"), ("written", "u1"), ("visits", "<u4")])
 ACCESS = np.dtype(
@@ -113,7 +120,8 @@ class Party:
     ``thread``: base of that thread's stack, 0 for the vCPU itself. ``lines`` (dtype
     LINE): key (of line number and `Kind`, see `key`), visits that only read, visits
     that wrote, stretches of the party's own work in which it visited (turns), visits
-    with one of another party since its one before (returns). ``patterns`` (dtype
+    with one of another party since its one before (returns), slices of the emulator's in
+    which it visited (slices). ``patterns`` (dtype
     PATTERN): by key, but for the background, visits that used the same words of 8 bytes,
     a bit for each word read and written; their sum is reads + writes. ``accesses``
     (dtype ACCESS): by address, code (index into Recording.sites) and context. Both

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ def thing(name: str, state: str = "live", **more: Any) -> LineObject:
 
 
 def judged(
-    lines: list[list[int | tuple[int, int] | tuple[int, int, int]]],
+    lines: list[list[Any]],
     objects: list[LineObject],
     *,
     seen: list[LineObject] | None = None,
@@ -37,7 +38,7 @@ def judged(
     scope: Scope = "between",
     window: int = WINDOW,
 ) -> Judgement:
-    """The judgement on lines, each with its writing visits (turns, returns) by each CPU.
+    """The judgement on lines, each with its writing visits (turns, returns, slices) by each CPU.
 
     Where only visits are given, each is a turn and returns after another party's.
     """
@@ -49,8 +50,9 @@ def judged(
             if made:
                 # Of whoever has it but for some turns, the emulator sees none come back.
                 returns = 0 if isinstance(count, tuple) else min(7, turns - 1)
-                returns = rest[0] if rest else returns
-                rows[cpu].append(visits(line, 0, made, turns=turns, returns=returns))
+                returns, slices = (*rest, None, None)[:2] if rest else (returns, None)
+                given = {"turns": turns, "returns": returns, "slices": slices}
+                rows[cpu].append(visits(line, 0, made, **given))
     whole = recording(*(party(cpu, made) for cpu, made in enumerate(rows)))
     shape = Topology(number // cpus, cpus)
     parties = Parties.of(whole, cpus)
@@ -165,60 +167,123 @@ def test_a_table_whose_lines_are_handed_over_once_is_no_wall() -> None:
     assert (found.sharing == verdict.HANDED_OVER).all()
 
 
-def entries(number: int, visits: tuple[int, int, int], **more: Any) -> tuple[list[Any], list[Any]]:
+def entries(number: int, visits: tuple[int, ...], **more: Any) -> tuple[list[Any], list[Any]]:
     """Lines of a table that two of eight containers visited each, and a counter of all; names."""
     lines: list[list[Any]] = [
         [visits if cpu in (n % 8, (n + 1) % 8) else 0 for cpu in range(8)] for n in range(number)
     ]
     given = {"type": "struct x [64]", **more}
     names = [thing("locks", "static", address=f"{n:#x}", **given) for n in range(number)]
-    # The emulator ran each in 21 slices.
-    return [*lines, [(ONCE, ONCE, 20)] * 8], [*names, thing("counter", "static")]
+    # The emulator ran each in 41 slices.
+    return [*lines, [(ONCE, ONCE, 40)] * 8], [*names, thing("counter", "static")]
 
 
-@pytest.mark.parametrize(("returns", "theirs"), [(0, False), (4, False), (5, True)])
+@pytest.mark.parametrize(("returns", "theirs"), [(0, False), (3, False), (4, True)])
 def test_locks_that_are_hashed_to_are_no_wall_where_one_has_each_for_a_while(
     returns: int, theirs: bool
 ) -> None:
-    # Of 18 returns that chance would have had.
-    lines, names = entries(8, (50, 50, returns))
+    # Of 16 returns that chance would have had.
+    lines, names = entries(8, (50, 50, returns, 33))
     found = judged(lines, names)
     assert found.walls.tolist() == [theirs] * 8 + [True]
     assert ((found.sharing[:8] != verdict.HANDED_OVER) == theirs).all()
 
 
 def test_a_lock_of_a_table_that_two_take_in_turns_is_their_wall_among_others() -> None:
-    lines, names = entries(8, (50, 50, 0))
-    lines[0][0] = lines[0][1] = (50, 50, 12)
+    lines, names = entries(8, (50, 50, 0, 33))
+    lines[0][0] = lines[0][1] = (50, 50, 20, 33)
     assert judged(lines, names).walls.tolist() == [True] + [False] * 7 + [True]
     # Nor does an entry that all take turns at say anything of the others.
-    lines[0] = [(ONCE, ONCE, 20)] * 8
+    lines[0] = [(ONCE, ONCE, 40)] * 8
     assert judged(lines, names).walls.tolist() == [True] + [False] * 7 + [True]
 
 
 def test_lines_of_a_structure_or_of_few_entries_are_no_table_that_is_hashed_to() -> None:
-    assert judged(*entries(8, (50, 50, 0), type="struct x")).walls.all()
-    assert judged(*entries(7, (50, 50, 0))).walls.all()
+    assert judged(*entries(8, (50, 50, 0, 33), type="struct x")).walls.all()
+    assert judged(*entries(7, (50, 50, 0, 33))).walls.all()
 
 
-def test_a_table_that_nobody_visits_often_is_not_known_to_be_hashed_to() -> None:
-    # Five returns that chance would have had may be none by chance.
-    lines, names = entries(8, (4, 4, 0))
-    for n in range(1, 8):
-        lines[n][(n + 1) % 8] = (1, 1, 0)
-    assert judged(lines, names).sharing[0] == verdict.SOME
+def test_a_table_that_nobody_visits_in_many_slices_is_not_known_to_be_hashed_to() -> None:
+    # Less than eight returns that chance would have had may be none by chance.
+    few, more = (entries(8, (50, 50, 0, slices)) for slices in (1, 3))
+    assert judged(*few).sharing[0] == verdict.SOME
+    assert judged(*more).sharing[0] == verdict.HANDED_OVER
 
 
-@pytest.mark.parametrize(("common", "shared"), [(7, False), (8, True)])
-def test_a_table_whose_entries_all_come_to_is_shared_though_each_stays_for_some_turns(
-    common: int, shared: bool
+def emulated(
+    containers: int, window: int, *, entries: int, operations_each: int, turns: int = 5
+) -> list[list[tuple[int, ...]]]:
+    """What the recorder counts of those entries of a hashed table that several visit.
+
+    Each operation of a container takes one entry for some ``turns``, drawn anew after
+    ``operations_each``, which nobody else takes meanwhile if these are many. The emulator
+    runs one container for two to four operations, and then the next one.
+    """
+    draw = random.Random(17)
+    counts = [[[0, 0, 0] for _ in range(containers)] for _ in range(entries)]
+    last: dict[int, int] = {}
+    seen: dict[tuple[int, int], int] = {}
+    held = [0] * containers
+    done = [0] * containers
+    slice_ = 0
+    while min(done) < window * turns:
+        for container in range(containers):
+            slice_ += 1
+            for _ in range(draw.randint(2 * turns, 4 * turns)):
+                if done[container] % (turns * operations_each) == 0:
+                    taken = set(held) if operations_each > 1 else set()
+                    free = sorted(set(range(entries)) - taken)
+                    held[container] = draw.choice(free)
+                done[container] += 1
+                entry = held[container]
+                count = counts[entry][container]
+                count[0] += 1
+                count[1] += last.get(entry, container) != container and count[0] > 1
+                last[entry] = container
+                count[2] += seen.get((entry, container)) != slice_
+                seen[entry, container] = slice_
+    met = [line for line in counts if sum(count[0] > 0 for count in line) > 1]
+    return [[(n, n, *rest) if n else 0 for n, *rest in line] for line in met]
+
+
+def counter(containers: int, window: int) -> list[tuple[int, ...]]:
+    """A counter that all take in each operation."""
+    return [(5 * window, 5 * window, window // 3 - 1)] * containers
+
+
+@pytest.mark.parametrize("containers", [2, 4, 8])
+@pytest.mark.parametrize("window", [64, 96, 400])
+def test_a_table_that_each_operation_hashes_to_anew_is_a_wall_in_any_window(
+    containers: int, window: int
 ) -> None:
-    # An operation has one entry for several turns: as if there were many more returns to expect.
-    lines, names = entries(16, (50, 50, 0))
-    lines[:common] = [[(50, 50, 0)] * 8 for _ in range(common)]
-    found = judged(lines, names)
-    assert found.walls.tolist() == [shared] * 16 + [True]
-    assert (found.sharing[:16] != verdict.HANDED_OVER).all() == shared
+    lines = emulated(containers, window, entries=32, operations_each=1)
+    names = [thing("locks", "static", type="struct x [32]") for _ in lines]
+    found = judged(
+        [*lines, counter(containers, window)], [*names, thing("all", "static")], window=window
+    )
+    assert found.walls.all()
+
+
+@pytest.mark.parametrize("containers", [2, 4, 8])
+@pytest.mark.parametrize("window", [400, 800])
+def test_a_table_of_which_each_has_an_entry_for_many_operations_is_none(
+    containers: int, window: int
+) -> None:
+    lines = emulated(containers, window, entries=32, operations_each=20)
+    names = [thing("locks", "static", type="struct x [32]") for _ in lines]
+    found = judged(
+        [*lines, counter(containers, window)], [*names, thing("all", "static")], window=window
+    )
+    assert found.walls.tolist() == [False] * len(lines) + [True]
+
+
+@pytest.mark.parametrize(("slices", "shared"), [(2, True), (9, False)])
+def test_what_all_use_alike_but_each_for_a_while_only_is_handed_over(
+    slices: int, shared: bool
+) -> None:
+    # Each came back once: of half a return that chance would have had, or of seven.
+    found = judged([[(40, 40, 1, slices)] * 8, counter(8, WINDOW)], [thing("x"), thing("all")])
+    assert found.walls.tolist() == [shared, True]
 
 
 @pytest.mark.parametrize(("pairs", "slices"), [(8, 2), (4, 3)])

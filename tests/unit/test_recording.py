@@ -99,7 +99,7 @@ Words = st.integers(0, 2**64 - 1)
 @given(
     st.lists(
         st.tuples(
-            st.lists(st.tuples(Words, *[Counts] * 4), max_size=4),
+            st.lists(st.tuples(Words, *[Counts] * 5), max_size=4),
             st.lists(
                 st.builds(
                     access, Words, st.integers(1, 64), reads=Counts, writes=Counts, site=st.just(0)

@@ -196,6 +196,7 @@ impl State {
                 c.settle(Outcome::Left, &mut self.owners);
             }
             self.current = cpu;
+            self.owners.take_over();
         }
     }
 

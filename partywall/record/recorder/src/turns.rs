@@ -6,6 +6,8 @@
 //! counter that all share is visited all through it, and memory that one party lets
 //! go of and another takes up in one stretch of each. The other evidence is what the
 //! emulator's order does show: a party visits, another one does, and the first again.
+//! How often that is to be expected is told by in how many slices of the emulator's
+//! each party visits: it may do so many times over in one.
 
 use crate::slots::{Slot, Table};
 
@@ -49,29 +51,39 @@ impl Progress {
 #[derive(Clone, Copy, Default)]
 pub struct Turns {
     last: u32,
+    last_slice: u32,
     /// Stretches of the party's own work with a visit of the line.
     pub turns: u32,
     /// Visits between which and the party's one before another party visited.
     pub returns: u32,
+    /// Slices of the emulator's with a visit of the party.
+    pub slices: u32,
 }
 
 impl Turns {
     /// Nothing seen yet; the same as zeros.
     pub const NONE: Turns = Turns {
         last: 0,
+        last_slice: 0,
         turns: 0,
         returns: 0,
+        slices: 0,
     };
 
-    /// A visit begins in stretch `now`; `others`: somebody else was the last to visit.
+    /// A visit begins in stretch `now` of the party's work and in `slice` of the
+    /// emulator's; `others`: somebody else was the last to visit.
     #[inline(always)]
-    pub fn visit(&mut self, now: u32, others: bool) {
+    pub fn visit(&mut self, now: u32, slice: u32, others: bool) {
         if self.turns != 0 && others {
             self.returns = self.returns.saturating_add(1);
         }
         if self.last != now {
             self.last = now;
             self.turns = self.turns.saturating_add(1);
+        }
+        if self.last_slice != slice {
+            self.last_slice = slice;
+            self.slices = self.slices.saturating_add(1);
         }
     }
 }
@@ -96,6 +108,7 @@ unsafe impl Slot for Owner {
 pub struct Owners {
     last: Table<Owner>,
     parties: u32,
+    slice: u32,
 }
 
 impl Owners {
@@ -110,6 +123,18 @@ impl Owners {
     pub fn visit(&mut self, key: u64, party: u32) -> bool {
         let slot = self.last.slot(Owner { key, party }, &mut 0);
         std::mem::replace(&mut slot.party, party) != party
+    }
+
+    /// The emulator runs another vCPU: a slice begins.
+    #[inline(always)]
+    pub fn take_over(&mut self) {
+        self.slice += 1;
+    }
+
+    /// The number of the slice that runs; never 0.
+    #[inline(always)]
+    pub fn slice(&self) -> u32 {
+        self.slice + 1
     }
 
     /// Host memory held, in bytes.
@@ -129,7 +154,7 @@ mod tests {
             progress.begin();
             for _ in 0..10 {
                 progress.work(100);
-                line.visit(progress.now(), false);
+                line.visit(progress.now(), 1, false);
             }
         }
         assert_eq!((line.turns, line.returns), (3, 0));
@@ -138,12 +163,12 @@ mod tests {
     #[test]
     fn system_calls_without_a_visit_are_no_turns() {
         let (mut progress, mut line) = (Progress::default(), Turns::NONE);
-        line.visit(progress.now(), false);
+        line.visit(progress.now(), 1, false);
         for _ in 0..50 {
             progress.begin();
         }
         assert_eq!(line.turns, 1);
-        line.visit(progress.now(), false);
+        line.visit(progress.now(), 1, false);
         assert_eq!(line.turns, 2);
     }
 
@@ -153,7 +178,7 @@ mod tests {
         progress.begin();
         for _ in 0..300 {
             progress.work(1000);
-            line.visit(progress.now(), false);
+            line.visit(progress.now(), 1, false);
         }
         let stretches = 300_000 / STRETCH as u32;
         assert!((stretches - 1..=stretches + 2).contains(&line.turns));
@@ -165,15 +190,28 @@ mod tests {
         let (a, b) = (owners.number(), owners.number());
         let (mut of_a, mut of_b) = (Turns::NONE, Turns::NONE);
         for _ in 0..5 {
-            of_a.visit(1, owners.visit(0x81, a));
+            of_a.visit(1, 1, owners.visit(0x81, a));
         }
         for _ in 0..5 {
-            of_b.visit(1, owners.visit(0x81, b));
+            of_b.visit(1, 2, owners.visit(0x81, b));
         }
         assert_eq!((of_a.returns, of_b.returns), (0, 0));
-        of_a.visit(2, owners.visit(0x81, a));
-        of_b.visit(2, owners.visit(0x83, b)); // another line
+        of_a.visit(2, 3, owners.visit(0x81, a));
+        of_b.visit(2, 4, owners.visit(0x83, b)); // another line
         assert_eq!((of_a.returns, of_b.returns), (1, 0));
+    }
+
+    #[test]
+    fn visits_of_many_turns_in_one_slice_are_in_one() {
+        let (mut owners, mut line) = (Owners::default(), Turns::NONE);
+        for turn in 1..=9 {
+            if turn % 3 == 0 {
+                owners.take_over();
+                owners.take_over();
+            }
+            line.visit(turn, owners.slice(), false);
+        }
+        assert_eq!((line.turns, line.slices), (9, 4));
     }
 
     #[test]
