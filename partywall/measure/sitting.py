@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import traceback
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -201,6 +202,14 @@ def _analysed(
         return own.analysis(recorded, watched, memory_of()).conclude(own.confinement, digest)
     except PartywallError as error:
         return error
+    except Exception as error:
+        # A fault of ours, or memory that is not what debug information says it is. A night's
+        # rounds must not go with it.
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        return EnvironmentProblem(
+            f"it was recorded and could not be analysed: {type(error).__name__}: {error}",
+            f"this is a fault of partywall's, at {Path(place.filename).name}:{place.lineno}",
+        )
 
 
 def _touches(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import builders
+import drgn
 import pytest
 
 from partywall import workloads
@@ -248,6 +249,21 @@ def test_a_round_that_is_over_is_not_waited_for(
 
 
 # Pairs
+
+
+def test_a_round_that_can_not_be_analysed_is_a_failure_of_its_own(
+    how: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fault(*told: Any) -> None:
+        raise drgn.FaultError("cannot find memory segment", 0x10)
+
+    monkeypatch.setattr(sitting, "check_windows", fault)
+    nothing: Any = None
+    found = sitting._analysed(nothing, nothing, lambda: nothing, how, Round(SIGNAL), "")
+    assert isinstance(found, PartywallError)
+    assert "could not be analysed: FaultError: cannot find memory segment" in found.message
+    assert found.hint is not None
+    assert "test_sitting.py:" in found.hint
 
 
 @pytest.mark.parametrize("window", [SIGNAL.window, 3])
