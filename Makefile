@@ -48,7 +48,7 @@ test-kernel: setup-dev
 	.venv/bin/pytest $(BESIDE) tests/kernel
 
 # What finds its faults by chance: races and floods, with sanitizers, for as long as it takes;
-# then all of them at once, for so many minutes in each of six guests.
+# then all of them at once, for so many minutes in each of eight guests.
 MINUTES = 20
 soak: setup-dev
 	.venv/bin/pytest tests/kernel -m soak

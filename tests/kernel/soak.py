@@ -40,9 +40,16 @@ SANITIZERS = {
     "kasan": "+lean+net+debug",
     "kcsan": "+lean+net+kcsan",
     "kmemleak": "+lean+net+leak",
+    "rt": "+lean+net+debug+rt",
     "none": "",
 }
-TITLES = {"kasan": "KASAN, lockdep", "kcsan": "KCSAN", "kmemleak": "kmemleak", "none": "none"}
+TITLES = {
+    "kasan": "KASAN, lockdep",
+    "kcsan": "KCSAN",
+    "kmemleak": "kmemleak",
+    "rt": "PREEMPT_RT, KASAN, lockdep",
+    "none": "none",
+}
 KERNELS = ("stock", "partywall")
 
 # Seconds that a guest takes besides: to boot, and to let things settle.
@@ -186,7 +193,7 @@ def main(
     status = 0
     try:
         with Terminal(Console(stderr=True)) as progress:
-            asked = sanitizers or ("kasan", "kcsan", "kmemleak")
+            asked = sanitizers or tuple(one for one in SANITIZERS if one != "none")
             _soaks(runs, minutes, asked, names or KERNELS, seed, path, progress)
     except PartywallError as error:
         click.echo(f"soak: {error.message}", err=True)
