@@ -212,7 +212,8 @@ impl Tables {
             slot.words = words;
             slot.begin(a.store);
             let others = owners.visit(slot.key, self.number);
-            slot.turns.visit(self.progress.now(), owners.slice(), others);
+            slot.turns
+                .visit(self.progress.now(), owners.slice(), others);
         } else {
             slot.words.add(words);
             if a.store && !slot.writes_now {
