@@ -68,10 +68,10 @@ def test_stock_comes_first_under_each_sanitizer(soaks: Callable[..., Result]) ->
     assert done.exit_code == 0, done.output
     assert order == [
         f"{kernel}+lean+net+{fragment}"
-        for fragment in ("debug", "kcsan", "leak")
+        for fragment in ("debug", "kcsan", "leak", "debug+rt")
         for kernel in ("stock", "partywall")
     ]
-    assert "1 of 6: KASAN, lockdep, stock: about 3:30 min, until" in done.output
+    assert "1 of 8: KASAN, lockdep, stock: about 3:30 min, until" in done.output
 
 
 def test_what_stock_says_too_is_no_fault_and_else_it_is(soaks: Callable[..., Result]) -> None:
