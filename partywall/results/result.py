@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
-from pydantic_core import to_json
 
 from partywall.core.topology import Layers, Scope, Topology
 from partywall.results import sites, upgrade
@@ -92,7 +91,8 @@ class Place(Model):
     field: str
 
 
-_PLACE = tuple(Place.model_fields)
+PLACE = tuple(Place.model_fields)
+"""Keys that say where a site is."""
 
 
 class Site(Place):
@@ -426,7 +426,7 @@ class Result(Document):
 
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Yield what is written by keys, workloads one at a time, each place in the code once."""
-        places = sites.Places(_PLACE)
+        places = sites.Places(PLACE)
         for key, value in Document.parts(self.model_copy(update={"workloads": []})):
             taken = (places.taken_out(one.model_dump()) for one in self.workloads)
             yield key, taken if key == "workloads" else value
@@ -436,15 +436,3 @@ class Result(Document):
     def described(cls) -> dict[str, Any]:
         """Return the JSON schema of what is written."""
         return sites.describe(super().described(), described(Place))
-
-    @classmethod
-    def read(cls, data: dict[str, Any]) -> Result:
-        """Return the result that was `written`, or that of an older version.
-
-        ValidationError or DocumentError if it is none.
-        """
-        older = upgrade.version_of(data) in upgrade.OLDER
-        # Of older versions each line holds its places, as in memory.
-        whole = upgrade.upgrade(data) if older else sites.expand(data, _PLACE)
-        # Strict about types as JSON has them.
-        return cls.model_validate_json(to_json(whole), strict=True)

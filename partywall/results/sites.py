@@ -35,15 +35,21 @@ class Places:
         return data
 
 
-def expand(data: dict[str, Any], place: tuple[str, ...]) -> dict[str, Any]:
-    """Return the document as `pydantic` reads it; the opposite of `Places`.
-
-    DocumentError if a line names a place that the document has not.
-    """
+def of(data: dict[str, Any]) -> list[Any]:
+    """Return the places of a document; DocumentError if it has none."""
     sites = data.get("sites")
     if not isinstance(sites, list):
         raise DocumentError("not a saved result: sites: a list is missing")
-    for code in _codes(data.get("workloads")):
+    return sites
+
+
+def put_back(data: Any, sites: list[Any], place: tuple[str, ...]) -> None:
+    """Change what holds sites to what `pydantic` reads; the opposite of `Places`.
+
+    ``sites``: from `of`; ``place``: as for `Places`. DocumentError if a line names a place
+    that the document has not.
+    """
+    for code in _codes(data):
         for at, row in enumerate(code):
             if not isinstance(row, dict):
                 continue
@@ -54,7 +60,6 @@ def expand(data: dict[str, Any], place: tuple[str, ...]) -> dict[str, Any]:
             if row.keys() & known.keys():
                 raise DocumentError(f"not a saved result: site {number} is told twice")
             code[at] = {**known, **row}
-    return {key: value for key, value in data.items() if key != "sites"}
 
 
 def describe(schema: dict[str, Any], place: dict[str, Any]) -> dict[str, Any]:

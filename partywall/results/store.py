@@ -19,6 +19,7 @@ from pydantic_core import from_json
 from partywall.core import cache
 from partywall.core.errors import UsageProblem
 from partywall.results.document import DocumentError, dump
+from partywall.results.reading import read
 from partywall.results.result import Result
 
 FOLDER = Path("results")
@@ -110,7 +111,7 @@ def parse(text: str | bytes) -> Result:
     """
     data = _json(text)
     try:
-        result = Result.read(data)
+        result = read(data)
     except ValidationError as error:
         raise DocumentError(_one_line(error)) from error
     except DocumentError as error:

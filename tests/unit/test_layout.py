@@ -24,6 +24,7 @@ from partywall.core.topology import Topology
 from partywall.report import layout as view
 from partywall.results import document, store
 from partywall.results.fields import Visits
+from partywall.results.reading import read
 from partywall.results.result import Line, LineObject, Result
 
 FUZZ = settings(max_examples=200, deadline=None)
@@ -222,7 +223,7 @@ def test_a_saved_result_keeps_visits_and_may_lack_them() -> None:
     assert store.parse(text) == result
     older = json.loads(text)
     del older["workloads"][0]["walls"][0]["visits"]
-    assert Result.read(older).workloads[0].walls[0].visits == []
+    assert read(older).workloads[0].walls[0].visits == []
 
 
 def printed(result: Result, *, everything: bool = False) -> str:

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import builders
 import pytest
 
 from partywall.core.topology import Topology
-from partywall.results.result import Result, Sums, WorkloadResult
+from partywall.results import document, store
+from partywall.results.reading import read
+from partywall.results.result import Sums, WorkloadResult
 
 WALL = builders.signal().walls[0]
 
@@ -90,10 +95,37 @@ def test_deferred_work_is_read_again_and_a_result_without_it_says_so() -> None:
     late = builders.put_off([builders.signal().walls[0]])
     one = builders.signal().model_copy(update={"deferred": late})
     whole = builders.result(one)
-    assert Result.read(whole.written()) == whole
+    assert read(whole.written()) == whole
     written = whole.written()
     del written["workloads"][0]["deferred"]
-    assert Result.read(written).workloads[0].deferred is None
+    assert read(written).workloads[0].deferred is None
+
+
+def test_of_a_document_no_more_than_one_workload_is_there_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written = builders.result(*[builders.signal() for _ in range(5)]).written()
+    written["workloads"] = list(written["workloads"])
+    left: list[int] = []
+    checked = WorkloadResult.model_validate_json
+
+    def check(*told: Any, **more: Any) -> WorkloadResult:
+        left.append(len(written["workloads"]))
+        return checked(*told, **more)
+
+    monkeypatch.setattr(WorkloadResult, "model_validate_json", check)
+    assert len(read(written).workloads) == 5
+    assert left == [4, 3, 2, 1, 0]
+
+
+def test_what_is_wrong_in_a_workload_is_said_with_its_number() -> None:
+    whole = builders.result(*[builders.signal() for _ in range(3)])
+    data = json.loads(document.dump(whole))
+    data["workloads"][1]["walls"][0]["transfers"] = "many"
+    with pytest.raises(
+        document.DocumentError, match=r"workloads\[1\].walls\[0\].transfers: .*number"
+    ):
+        store.parse(json.dumps(data))
 
 
 def test_a_result_without_sums_is_isolated_only_if_nothing_moves() -> None:
