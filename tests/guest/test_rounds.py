@@ -217,6 +217,16 @@ def test_a_round_is_the_same_before_and_after_others(became: dict[str, Became]) 
     assert [each.workload for each in found] == ["signal"] * 3
 
 
+def test_two_sittings_find_the_same(kernel: Kernel) -> None:
+    # How long the guest is held while a round is analysed is no time of its own.
+    pipe, signal = workloads.select(["descriptor/pipe", "signal"])
+    wanted = Sitting(plan(kernel, pipe), (Round(pipe), Round(signal)))
+    first, second = (
+        [*sitting.measure(wanted, recorded_by(), ROOM, Quiet()).results()] for _ in range(2)
+    )
+    assert [result(one) for one in first] == [result(one) for one in second]
+
+
 def test_neighbours_meet_where_both_go(became: dict[str, Became]) -> None:
     both = became["beside"]
     assert isinstance(both, tuple), both
