@@ -15,10 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cgroups.h"
 #include "operations.h"
 
-/* The container's own cgroup is the root of its cgroup namespace. */
-#define TOP "/sys/fs/cgroup"
 #define PAGE 4096
 /*
  * What is counted of memory is added up for a reader when 64 changes for each of
@@ -31,101 +30,24 @@ static char own[48], below[2][64];
 static int files[2] = { -1, -1 }, cgroup = -1;
 static pid_t sleeper;
 static char *memory;
-static char buffer[16384];
-
-/* As long as there is a text to write: a whole number, or 0 for ourselves. */
-static int put(const char *dir, const char *name, const char *text)
-{
-	char path[128];
-	int fd, failed;
-
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	check(fd < 0, path);
-	failed = write(fd, text, strlen(text)) < 0 ? errno : 0;
-	close(fd);
-	return failed;
-}
-
-static void must_put(const char *dir, const char *name, const char *text)
-{
-	errno = put(dir, name, text);
-	check(errno, name);
-}
-
-static size_t get(const char *dir, const char *name)
-{
-	char path[128];
-	ssize_t length;
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	check(fd < 0, path);
-	length = read(fd, buffer, sizeof(buffer) - 1);
-	check(length < 0, path);
-	buffer[length] = 0;
-	close(fd);
-	return length;
-}
-
-static void make_dir(const char *path)
-{
-	check(mkdir(path, 0755) && errno != EEXIST, path);
-}
-
-/* Docker mounts it read-only. What is changed here is this process' own. */
-static void make_writable(void)
-{
-	check(unshare(CLONE_NEWNS), "unshare(CLONE_NEWNS)");
-	check(mount(NULL, TOP, NULL, MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NOEXEC | MS_NODEV, NULL),
-	      "remounting " TOP);
-}
-
-/*
- * Only a cgroup without processes hands controllers on: all go to one below, as
- * the start script of Docker's own image for Docker in Docker has it. Siblings do
- * the same.
- */
-static void hand_on(void)
-{
-	char wanted[512] = "", *word, *rest;
-	int failed;
-
-	make_dir(TOP "/init");
-	get(TOP, "cgroup.controllers");
-	for (word = strtok_r(buffer, " \n", &rest); word; word = strtok_r(NULL, " \n", &rest))
-		snprintf(wanted + strlen(wanted), sizeof(wanted) - strlen(wanted), "+%s ", word);
-	do {
-		get(TOP, "cgroup.procs");
-		for (word = strtok_r(buffer, "\n", &rest); word; word = strtok_r(NULL, "\n", &rest)) {
-			failed = put(TOP "/init", "cgroup.procs", word);
-			errno = failed;
-			check(failed && failed != ESRCH, "cgroup.procs");
-		}
-		failed = put(TOP, "cgroup.subtree_control", wanted);
-		errno = failed;
-		check(failed && failed != EBUSY, "cgroup.subtree_control");
-	} while (failed);
-}
 
 static void prepare_name(const struct run *run)
 {
-	make_writable();
-	hand_on();
-	snprintf(own, sizeof(own), TOP "/pw-%u", run->index);
+	cgroups_make_writable();
+	cgroups_hand_on();
+	snprintf(own, sizeof(own), CGROUPS "/pw-%u", run->index);
 }
 
 static void prepare_own(const struct run *run)
 {
 	prepare_name(run);
-	make_dir(own);
+	cgroups_make(own);
 }
 
 static void prepare_within(const struct run *run)
 {
 	prepare_own(run);
-	must_put(own, "cgroup.procs", "0");
+	cgroups_must_put(own, "cgroup.procs", "0");
 }
 
 static void prepare_two(const struct run *run)
@@ -133,12 +55,12 @@ static void prepare_two(const struct run *run)
 	prepare_own(run);
 	for (int n = 0; n < 2; n++) {
 		snprintf(below[n], sizeof(below[n]), "%s/%d", own, n);
-		make_dir(below[n]);
+		cgroups_make(below[n]);
 	}
 	for (int n = 0; n < 2; n++) {
-		snprintf(buffer, sizeof(buffer), "%s/cgroup.procs", below[n]);
-		files[n] = open(buffer, O_WRONLY | O_CLOEXEC);
-		check(files[n] < 0, buffer);
+		snprintf(cgroups_text, sizeof(cgroups_text), "%s/cgroup.procs", below[n]);
+		files[n] = open(cgroups_text, O_WRONLY | O_CLOEXEC);
+		check(files[n] < 0, cgroups_text);
 	}
 }
 
@@ -157,8 +79,8 @@ static void prepare_sleeper(const struct run *run)
 	if (!sleeper)
 		for (;;)
 			pause();
-	snprintf(buffer, sizeof(buffer), "%d", sleeper);
-	must_put(own, "cgroup.procs", buffer);
+	snprintf(cgroups_text, sizeof(cgroups_text), "%d", sleeper);
+	cgroups_must_put(own, "cgroup.procs", cgroups_text);
 }
 
 static void prepare_memory(const struct run *run)
@@ -182,7 +104,7 @@ static void last_make(unsigned long n)
 	struct timespec moment = { .tv_nsec = 1000 * 1000 };
 
 	op_make(n);
-	while (get(TOP, "cgroup.stat"), !strstr(buffer, "nr_dying_descendants 0\n")) {
+	while (cgroups_get(CGROUPS, "cgroup.stat"), !strstr(cgroups_text, "nr_dying_descendants 0\n")) {
 		nanosleep(&moment, NULL);
 		if (moment.tv_nsec < 256 * 1000 * 1000)
 			moment.tv_nsec *= 2;
@@ -213,22 +135,22 @@ static void op_move(unsigned long n)
 
 static void op_memory_max(unsigned long n)
 {
-	must_put(own, "memory.max", n % 2 ? "256M" : "128M");
+	cgroups_must_put(own, "memory.max", n % 2 ? "256M" : "128M");
 }
 
 static void op_cpu_max(unsigned long n)
 {
-	must_put(own, "cpu.max", n % 2 ? "max 100000" : "90000 100000");
+	cgroups_must_put(own, "cpu.max", n % 2 ? "max 100000" : "90000 100000");
 }
 
 static void op_cpuset_cpus(unsigned long n)
 {
-	must_put(own, "cpuset.cpus", n % 2 ? "" : "0");
+	cgroups_must_put(own, "cpuset.cpus", n % 2 ? "" : "0");
 }
 
 static void op_pids_max(unsigned long n)
 {
-	must_put(own, "pids.max", n % 2 ? "max" : "100");
+	cgroups_must_put(own, "pids.max", n % 2 ? "max" : "100");
 }
 
 static void op_freeze(unsigned long n)
@@ -240,18 +162,18 @@ static void op_freeze(unsigned long n)
 	snprintf(path, sizeof(path), "%s/cgroup.events", own);
 	events.fd = open(path, O_RDONLY | O_CLOEXEC);
 	check(events.fd < 0, path);
-	must_put(own, "cgroup.freeze", "1");
+	cgroups_must_put(own, "cgroup.freeze", "1");
 	for (;;) {
-		ssize_t length = pread(events.fd, buffer, sizeof(buffer) - 1, 0);
+		ssize_t length = pread(events.fd, cgroups_text, sizeof(cgroups_text) - 1, 0);
 
 		check(length < 0, path);
-		buffer[length] = 0;
-		if (strstr(buffer, "frozen 1"))
+		cgroups_text[length] = 0;
+		if (strstr(cgroups_text, "frozen 1"))
 			break;
 		poll(&events, 1, 100);
 	}
 	close(events.fd);
-	must_put(own, "cgroup.freeze", "0");
+	cgroups_must_put(own, "cgroup.freeze", "0");
 }
 
 static void op_memory_stat(unsigned long n)
@@ -260,19 +182,19 @@ static void op_memory_stat(unsigned long n)
 	for (size_t page = 0; page < PAGES; page++)
 		((volatile char *)memory)[page * PAGE] = 1;
 	check(madvise(memory, PAGES * PAGE, MADV_DONTNEED), "madvise");
-	get(TOP, "memory.stat");
+	cgroups_get(CGROUPS, "memory.stat");
 }
 
 static void op_io_stat(unsigned long n)
 {
 	(void)n;
-	get(TOP, "io.stat");
+	cgroups_get(CGROUPS, "io.stat");
 }
 
 static void op_pressure(unsigned long n)
 {
 	(void)n;
-	get(TOP, "cpu.pressure");
+	cgroups_get(CGROUPS, "cpu.pressure");
 }
 
 static const struct operation operations[] = {
