@@ -173,11 +173,11 @@ class Machine:
 
     def _fill(self, layer: Path) -> None:
         """The lower layer, the same as in guests."""
-        for name in image.LAYER_FOLDERS:
+        for name in image.layer_folders([self._workload]):
             (layer / name).mkdir(parents=True, exist_ok=True)
         (layer / "tmp").chmod(0o1777)
         programs = {self._path: self._program.read_bytes()}
-        files = image.layer_files(programs, self._workload.lower_files)
+        files = image.layer_files(programs, [self._workload])
         for name, (data, mode) in files.items():
             path = layer / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -257,6 +257,7 @@ class Machine:
             confined=True,
             # A profile would have to be loaded into the running kernel, which is not ours.
             apparmor=False,
+            seccomp=workload.seccomp == "docker",
             systempaths=workload.systempaths == "docker",
             syscalls=self._known,
         )

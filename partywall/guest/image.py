@@ -12,14 +12,14 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from partywall.core import syscalls
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
 from partywall.core.topology import Layers, Topology
-from partywall.guest import oci
+from partywall.guest import bundle, oci
 from partywall.guest.cpio import Archive
 from partywall.kernels import Kernel, module_closure
 from partywall.workloads import Workload, build_workload, compile_static
@@ -66,12 +66,20 @@ def apparmor_policy() -> bytes:
 LAYER_FOLDERS = ("dev", "etc", "proc", "run", "sys", "tmp", f"{PROGRAM_DIR[1:]}", "var")
 
 
-def layer_files(programs: dict[str, bytes], lower: int) -> dict[str, tuple[bytes, int]]:
-    """Files of the one image that all containers are made from: data and mode by path in it.
+def layer_folders(wanted: Sequence[Workload]) -> tuple[str, ...]:
+    """Folders of the one image that all containers are made from, for these workloads."""
+    return LAYER_FOLDERS + (bundle.FOLDERS if any(one.bundle for one in wanted) else ())
 
-    ``lower``: how many a workload wants to have of its own there. The image's
-    owner is not in the containers, so these are for everybody to write.
+
+def layer_files(
+    programs: dict[str, bytes], wanted: Sequence[Workload]
+) -> dict[str, tuple[bytes, int]]:
+    """Files of that image, data and mode by path in it.
+
+    The image's owner is not in the containers, so those that a workload wants to have of
+    its own there are for everybody to write.
     """
+    lower = max(one.lower_files for one in wanted)
     shared = SHARED_DIR.lstrip("/")
     found = {
         "etc/hostname": (b"container\n", 0o644),
@@ -81,14 +89,17 @@ def layer_files(programs: dict[str, bytes], lower: int) -> dict[str, tuple[bytes
     }
     found |= {f"{shared}/other-{number}": (b"another\n", 0o644) for number in range(3)}
     found |= {f"{shared}/lower/{number}": (bytes(4096), 0o666) for number in range(lower)}
+    if any(one.bundle for one in wanted):
+        crun = with_libraries(tool("crun"), bundle.CRUN)
+        found |= bundle.files(crun, tool("busybox").read_bytes())
     return found | {path.lstrip("/"): (data, 0o755) for path, data in programs.items()}
 
 
-def layer(archive: Archive, programs: dict[str, bytes], lower: int) -> None:
+def layer(archive: Archive, programs: dict[str, bytes], wanted: Sequence[Workload]) -> None:
     """Add the one image that all containers are made from: their lower layer."""
-    for path in LAYER_FOLDERS:
+    for path in layer_folders(wanted):
         archive.directory(f"layer/{path}", 0o1777 if path == "tmp" else 0o755)
-    for path, (data, mode) in layer_files(programs, lower).items():
+    for path, (data, mode) in layer_files(programs, wanted).items():
         archive.file(f"layer/{path}", data, mode)
 
 
@@ -124,7 +135,7 @@ def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
         programs = {
             f"{PROGRAM_DIR}/{workload.name}": build_workload(workload.source, progress).read_bytes()
         }
-    layer(archive, programs, workload.lower_files)
+    layer(archive, programs, [workload])
     return archive.pack()
 
 
@@ -195,6 +206,7 @@ def containers(
             capabilities=workload.capabilities,
             confined=confined,
             apparmor=apparmor,
+            seccomp=workload.seccomp == "docker",
             systempaths=workload.systempaths == "docker",
             syscalls=known,
         )

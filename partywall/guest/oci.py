@@ -126,14 +126,15 @@ def config(
     capabilities: tuple[str, ...],
     confined: bool,
     apparmor: bool,
+    seccomp: bool = True,
     systempaths: bool,
     syscalls: Iterable[str],
 ) -> dict[str, Any]:
     """config.json of container ``number`` on ``cpus``.
 
     ``confined`` False leaves out seccomp and every path restriction, as
-    ``--unconfined`` asks; ``apparmor`` and ``systempaths`` are what a workload
-    may be given less of.
+    ``--unconfined`` asks; ``apparmor``, ``seccomp`` and ``systempaths`` are what a
+    workload may be given less of.
     """
     held = sorted(set(CAPABILITIES) | set(capabilities))
     first = FIRST_UID + number * UIDS
@@ -161,11 +162,11 @@ def config(
             "pids": {"limit": 4096},
         },
     }
-    if confined:
+    if confined and seccomp:
         linux["seccomp"] = _seccomp(set(held), syscalls)
-        if systempaths:
-            linux["maskedPaths"] = _MASKED
-            linux["readonlyPaths"] = _READONLY
+    if confined and systempaths:
+        linux["maskedPaths"] = _MASKED
+        linux["readonlyPaths"] = _READONLY
     return {
         "ociVersion": "1.0.2",
         "process": process,

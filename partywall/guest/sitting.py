@@ -56,7 +56,7 @@ def base(kernel: Kernel, rounds: Sequence[Round], progress: Progress) -> bytes:
         path = f"{PROGRAM_DIR}/{workload.name}"
         if path not in programs:
             programs[path] = build_workload(workload.source, progress).read_bytes()
-    image.layer(archive, programs, max(workload.lower_files for workload in everything))
+    image.layer(archive, programs, everything)
     return archive.pack()
 
 

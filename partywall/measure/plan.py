@@ -88,6 +88,8 @@ class Plan:
             return f"unconfined ({', '.join(less)})" if less else "unconfined"
         if workload.apparmor == "unconfined":
             less.append("no AppArmor")
+        if workload.seccomp == "unconfined":
+            less.append("no seccomp")
         if workload.systempaths == "unconfined":
             less.append("all of /proc")
         return f"docker ({', '.join(less)})" if less else "docker"

@@ -80,6 +80,7 @@ def alike(workload: Workload) -> tuple[object, ...]:
     return (
         workload.capabilities,
         workload.apparmor,
+        workload.seccomp,
         workload.systempaths,
         workload.charge,
         workload.modules,

@@ -38,6 +38,7 @@ class _Facts(BaseModel):
     capabilities: tuple[str, ...] = ()
     """Capabilities that containers hold beside Docker's defaults."""
     apparmor: Literal["docker", "unconfined"] = "docker"
+    seccomp: Literal["docker", "unconfined"] = "docker"
     systempaths: Literal["docker", "unconfined"] = "docker"
     topologies: tuple[Scope, ...] = Field(default=("between",), min_length=1)
     """Where it is worth looking: between containers, between CPUs of one, or both."""
@@ -48,6 +49,8 @@ class _Facts(BaseModel):
     its mounts before the warm-up: what the container's own start does, anywhere."""
     lower_files: int = Field(default=0, ge=0)
     """Files of 4 KiB, numbered from 0, in ``lower/`` beside the image's shared file."""
+    bundle: bool = False
+    """The image has crun and a bundle for it, so that a container can start containers."""
 
 
 class Workload(_Facts):

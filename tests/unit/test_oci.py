@@ -195,6 +195,10 @@ def test_a_workload_may_do_without_each_alone() -> None:
     assert "apparmorProfile" not in without["process"]
     assert "seccomp" in without["linux"]
     assert "maskedPaths" in without["linux"]
+    without = config(seccomp=False)
+    assert "apparmorProfile" in without["process"]
+    assert "seccomp" not in without["linux"]
+    assert "maskedPaths" in without["linux"]
     without = config(systempaths=False)
     assert "apparmorProfile" in without["process"]
     assert "seccomp" in without["linux"]
