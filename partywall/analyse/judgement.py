@@ -95,7 +95,7 @@ class Judgement:
         groups = np.where(parties.container >= 0, groups, -1)
         # Of threads that do charged work there may be more than CPUs, each with few lines.
         own, slices = groups >= 0, np.ones(len(groups))
-        slices[own] = verdict.slices(lines.turns[:, own], lines.returns[:, own])
+        slices[own] = verdict.slices(lines.slices[:, own])
         expected = verdict.expected_returns(lines.turns, slices)
         told = slices >= verdict.FEW_SLICES
         back = verdict.comes_back(lines.turns, lines.returns, expected, window) & told
@@ -106,7 +106,7 @@ class Judgement:
         )
         self._told = (
             (lines.returns * (own & told)).sum(axis=1),
-            (verdict.chance_returns(lines.slices) * (own & told)).sum(axis=1),
+            (lines.chance * (own & told)).sum(axis=1),
         )
         even = verdict.evenly(self._turns, once > 0, window) & ~_rounds(*self._told)[:, None]
         self._back = (came > 0) | even

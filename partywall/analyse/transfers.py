@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from partywall.analyse.verdict import chance_returns
 from partywall.record.recording import LINE_SHIFT, Kind, Recording, kinds_of, numbers_of
 
 Array = npt.NDArray[Any]
@@ -180,8 +181,10 @@ class Lines(Visits):
 
     The background columns hold what comes on top of the workload's own and deferred work
     when interrupts, softirqs and kernel threads are counted in as well. ``between_at``:
-    for another number of containers than ran, all of which use the line. ``seen``: how
-    often another party than the one before visited the line. Who uses a line that all use
+    for another number of containers than ran, all of which use the line. ``chance``: how
+    many returns are to be expected (`verdict.chance_returns`), shape (lines, parties).
+    ``seen``: how often another party than the one before visited the line. Who uses a line
+    that all use
     is an accident of the emulator, and it moves more often than that; of memory that is
     handed over it is all.
     """
@@ -190,6 +193,7 @@ class Lines(Visits):
     within: Array
     between_at: Array
     seen: Array
+    chance: Array
     background_between: Array
     background_within: Array
     operations: int
@@ -218,6 +222,7 @@ def analyse(
         within=within / operations,
         between_at=between_at / operations,
         seen=_seen(lines.turns, lines.returns) / operations,
+        chance=chance_returns(lines.slices),
         background_between=background[0] / operations,
         background_within=background[1] / operations,
         operations=operations,
@@ -233,7 +238,8 @@ def late(
     the ones of the workload's own work, which uses some of the lines as well. As one may
     come to a line in a system call and another in a softirq, ``turns``, ``returns`` and
     ``slices`` are those of both, though a return after the other kind is not among them, and
-    a slice with both counts twice: the recorder tells them apart. The rest as in `analyse`.
+    a slice with both counts twice: the recorder tells them apart, and so are the returns that
+    are to be expected reckoned. The rest as in `analyse`.
     Of the background there is nothing.
     """
     used = (lines.late_reads + lines.late_writes > 0).any(axis=1)
@@ -256,6 +262,7 @@ def late(
         within=within / operations,
         between_at=between_at / operations,
         seen=_seen(put_off["turns"], put_off["returns"]) / operations,
+        chance=chance_returns(own.slices) + chance_returns(own.late_slices),
         background_between=nothing,
         background_within=nothing,
         operations=operations,

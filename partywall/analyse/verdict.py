@@ -49,22 +49,13 @@ def limit(threshold: float, window: int) -> float:
     return max(threshold, least_turns(window) / window)
 
 
-def slices(turns: Array, returns: Array) -> Array:
-    """Return in how many slices the emulator ran each party; shape (parties,).
+def slices(seen: Array) -> Array:
+    """Return in how many slices the emulator ran each party, as lines tell; shape (parties,).
 
-    ``turns``: stretches of its own work in which a party visited a line; ``returns``:
-    how often it did so after another party had, in the order in which the emulator
-    ran them; shape (lines, parties) each. The lines tell that the party visits most
-    often, of those that half of all visit: the median of them, as who waits for a lock
-    gives way to others, and comes back to its line more often than to any other.
+    ``seen``: in how many of them each had turns at each line, shape (lines, parties). At
+    least one: those of the line that it has turns at in most.
     """
-    most = (turns > 0).sum(axis=1) >= max(2, turns.shape[1] / 2)
-    often = most[:, None] & (turns > 0) & (turns >= turns.max(axis=0, initial=0) / 2)
-    found = np.ones(turns.shape[1])
-    for party in range(len(found)):
-        known = returns[often[:, party], party]
-        found[party] += np.median(known) if len(known) else returns[:, party].max(initial=0)
-    return found
+    return np.asarray(seen.max(axis=0, initial=1))
 
 
 def expected_returns(turns: Array, slices: Array) -> Array:
@@ -81,14 +72,14 @@ def expected_returns(turns: Array, slices: Array) -> Array:
 def chance_returns(slices: Array) -> Array:
     """Return how often each party comes back to each line, if slices come as chance has it.
 
-    ``slices``: of the emulator's in which a party visited a line; shape (lines, parties),
+    ``slices``: of the emulator's in which a party had turns at a line; shape (lines, parties),
     as the result. Of n slices of one's own and m of others' in any order, n (m + 1) / (n + m)
     are the first of a run of one's own (Wald and Wolfowitz), and all but the first run
-    begin with a return. Who visits a line in one slice alone can't come back.
+    begin with a return. In fewer than `FEW_SLICES` hardly anybody can come back.
     """
     others = slices.sum(axis=1, keepdims=True) - slices
     runs = slices * (others + 1) / np.maximum(slices + others, 1)
-    return np.asarray(np.maximum(runs - 1, 0.0))
+    return np.where(slices < FEW_SLICES, 0.0, np.maximum(runs - 1, 0.0))
 
 
 def comes_back(turns: Array, returns: Array, expected: Array, window: int) -> Array:

@@ -121,7 +121,7 @@ class Party:
     LINE): key (of line number and `Kind`, see `key`), visits that only read, visits
     that wrote, stretches of the party's own work in which it visited (turns), visits
     with one of another party since its one before (returns), slices of the emulator's in
-    which it visited (slices). ``patterns`` (dtype
+    which it had turns (slices). ``patterns`` (dtype
     PATTERN): by key, but for the background, visits that used the same words of 8 bytes,
     a bit for each word read and written; their sum is reads + writes. ``accesses``
     (dtype ACCESS): by address, code (index into Recording.sites) and context. Both

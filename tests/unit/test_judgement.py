@@ -89,15 +89,17 @@ def test_what_some_share_moves_as_much_per_operation_among_more() -> None:
     assert found.moved_at.tolist() == pytest.approx([0.25, 1.0])
 
 
-def test_who_is_in_a_system_call_and_who_in_a_softirq_meet_at_a_lock() -> None:
+@pytest.mark.parametrize("locks", [1, 16])
+def test_who_is_in_a_system_call_and_who_in_a_softirq_meet_at_a_lock(locks: int) -> None:
     # The recorder counts no returns of one kind of work after the other.
-    each = {"turns": ONCE, "returns": 0}
+    each = {"turns": ONCE, "returns": 0, "slices": 9}
     whole = recording(
-        party(0, [visits(1, 0, ONCE, **each)]),
-        party(1, [visits(1, 0, ONCE, kind=Kind.DEFERRED, **each)]),
+        party(0, [visits(n, 0, ONCE, **each) for n in range(locks)]),
+        party(1, [visits(n, 0, ONCE, kind=Kind.DEFERRED, **each) for n in range(locks)]),
     )
     parties, shape = Parties.of(whole, 1), Topology(2, 1)
     moving = transfers.visits(whole).moving()
+    lock = thing("lock", "static", type=f"struct x [{locks}]")
     found = Judgement(
         transfers.late(moving, parties, 2 * WINDOW),
         parties,
@@ -105,11 +107,11 @@ def test_who_is_in_a_system_call_and_who_in_a_softirq_meet_at_a_lock() -> None:
         "between",
         window=WINDOW,
         threshold=verdict.THRESHOLD,
-        objects={0: thing("lock", "static")},
-        look=lambda row: thing("lock", "static"),
+        objects=dict.fromkeys(range(locks), lock),
+        look=lambda row: lock,
     )
-    assert found.walls.tolist() == [True]
-    assert found.moved.tolist() == [1.0]
+    assert found.walls.tolist() == [True] * locks
+    assert found.moved.tolist() == [1.0] * locks
 
 
 def test_memory_handed_over_moves_as_often_as_was_seen() -> None:
@@ -246,34 +248,37 @@ def emulated(
     return [[(n, n, *rest) if n else 0 for n, *rest in line] for line in met]
 
 
-def counter(containers: int, window: int) -> list[tuple[int, ...]]:
-    """A counter that all take in each operation."""
-    return [(5 * window, 5 * window, window // 3 - 1)] * containers
+def counter(containers: int, window: int, each: int = 5) -> list[tuple[int, ...]]:
+    """A counter that all take in each operation, in so many turns."""
+    return [(each * window, each * window, window // 3 - 1)] * containers
 
 
-@pytest.mark.parametrize("containers", [2, 4, 8])
-@pytest.mark.parametrize("window", [64, 96, 400])
+@pytest.mark.parametrize("each", [1, 5])
+@pytest.mark.parametrize(
+    ("entries", "containers", "window"),
+    [(32, 2, 64), (32, 8, 64), (32, 8, 96), (256, 4, 64), (256, 8, 400), (1024, 8, 64)],
+)
 def test_a_table_that_each_operation_hashes_to_anew_is_a_wall_in_any_window(
-    containers: int, window: int
+    entries: int, containers: int, window: int, each: int
 ) -> None:
-    lines = emulated(containers, window, entries=32, operations_each=1)
-    names = [thing("locks", "static", type="struct x [32]") for _ in lines]
-    found = judged(
-        [*lines, counter(containers, window)], [*names, thing("all", "static")], window=window
-    )
+    lines = emulated(containers, window, entries=entries, operations_each=1)
+    names = [thing("locks", "static", type=f"struct x [{entries}]") for _ in lines]
+    all_of_them = counter(containers, window, each)
+    found = judged([*lines, all_of_them], [*names, thing("all", "static")], window=window)
     assert found.walls.all()
 
 
-@pytest.mark.parametrize("containers", [2, 4, 8])
-@pytest.mark.parametrize("window", [400, 800])
+@pytest.mark.parametrize("each", [1, 5])
+@pytest.mark.parametrize(
+    ("entries", "containers", "window"), [(32, 4, 400), (32, 8, 400), (32, 8, 800), (256, 8, 400)]
+)
 def test_a_table_of_which_each_has_an_entry_for_many_operations_is_none(
-    containers: int, window: int
+    entries: int, containers: int, window: int, each: int
 ) -> None:
-    lines = emulated(containers, window, entries=32, operations_each=20)
-    names = [thing("locks", "static", type="struct x [32]") for _ in lines]
-    found = judged(
-        [*lines, counter(containers, window)], [*names, thing("all", "static")], window=window
-    )
+    lines = emulated(containers, window, entries=entries, operations_each=20)
+    names = [thing("locks", "static", type=f"struct x [{entries}]") for _ in lines]
+    all_of_them = counter(containers, window, each)
+    found = judged([*lines, all_of_them], [*names, thing("all", "static")], window=window)
     assert found.walls.tolist() == [False] * len(lines) + [True]
 
 

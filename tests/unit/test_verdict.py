@@ -23,7 +23,7 @@ def back(turns: list[int], returns: list[int], slices: int = 8, window: int = WI
     """Which parties come back to a line; each ran in ``slices`` slices."""
     hot = [slices - 1] * len(turns)
     turn, back_ = np.array([turns, [window] * len(turns)]), np.array([returns, hot])
-    expected = verdict.expected_returns(turn, verdict.slices(turn, back_))
+    expected = verdict.expected_returns(turn, np.full(len(turns), slices))
     found = verdict.comes_back(turn, back_, expected, window)
     assert found.shape == (2, len(turns))
     assert found[1].all()
@@ -54,10 +54,21 @@ def test_a_line_that_is_seldom_visited_is_not_expected_in_each_slice() -> None:
 
 
 def test_who_waits_for_a_lock_comes_back_to_its_line_more_often_than_to_any_other() -> None:
-    lines = [[400] * 8] * 4
+    # In its turn he visits the line in many slices, of which the recorder counts the first.
+    lines = np.array([[400] * 8] * 4)
     returns = np.array([[90] * 8, [7] * 8, [7] * 8, [6] * 8])
-    expected = verdict.expected_returns(np.array(lines), verdict.slices(np.array(lines), returns))
-    assert verdict.comes_back(np.array(lines), returns, expected, WINDOW).all()
+    seen = np.array([[8] * 8] * 4)
+    expected = verdict.expected_returns(lines, verdict.slices(seen))
+    assert verdict.comes_back(lines, returns, expected, WINDOW).all()
+
+
+def test_returns_by_chance_are_runs_but_the_first() -> None:
+    seen = np.array([[3, 3, 0], [4, 1, 1], [9, 0, 0], [2, 9, 9], [5, 1, 15]])
+    # 3 x 4 / 6 runs of one's own, 4 x 3 / 6, 9 x 1 / 9; who is there in two slices can't tell.
+    expected = [[1, 1, 0], [1, 0, 0], [0, 0, 0], [0, 9 * 12 / 20 - 1, 9 * 12 / 20 - 1]]
+    found = verdict.chance_returns(seen)
+    assert found[:4] == pytest.approx(np.array(expected))
+    assert found[4] == pytest.approx([5 * 17 / 21 - 1, 0, 15 * 7 / 21 - 1])
 
 
 def test_who_shares_with_one_who_comes_seldom_is_expected_as_seldom() -> None:
@@ -169,6 +180,7 @@ def test_as_many_moves_as_sharers_are_enough_however_they_are_rounded(
 def test_no_lines_have_no_walls() -> None:
     assert walls([]) == []
     none = np.zeros((0, 4), np.int64)
-    expected = verdict.expected_returns(none, verdict.slices(none, none))
+    expected = verdict.expected_returns(none, verdict.slices(none))
+    assert verdict.chance_returns(none).shape == (0, 4)
     assert verdict.comes_back(none, none, expected, WINDOW).shape == (0, 4)
     assert verdict.sharing(none > 0).tolist() == []

@@ -7,7 +7,7 @@
 //! go of and another takes up in one stretch of each. The other evidence is what the
 //! emulator's order does show: a party visits, another one does, and the first again.
 //! How often that is to be expected is told by in how many slices of the emulator's
-//! each party visits: it may do so many times over in one.
+//! each party has turns: it may have many of them in one.
 
 use crate::slots::{Slot, Table};
 
@@ -56,7 +56,8 @@ pub struct Turns {
     pub turns: u32,
     /// Visits between which and the party's one before another party visited.
     pub returns: u32,
-    /// Slices of the emulator's with a visit of the party.
+    /// Slices of the emulator's with a visit of the party that is a new turn: what is
+    /// cut by a slice's end, or waits through several, is in one.
     pub slices: u32,
 }
 
@@ -80,10 +81,10 @@ impl Turns {
         if self.last != now {
             self.last = now;
             self.turns = self.turns.saturating_add(1);
-        }
-        if self.last_slice != slice {
-            self.last_slice = slice;
-            self.slices = self.slices.saturating_add(1);
+            if self.last_slice != slice {
+                self.last_slice = slice;
+                self.slices = self.slices.saturating_add(1);
+            }
         }
     }
 }
@@ -212,6 +213,15 @@ mod tests {
             line.visit(turn, owners.slice(), false);
         }
         assert_eq!((line.turns, line.slices), (9, 4));
+    }
+
+    #[test]
+    fn a_turn_that_goes_on_in_the_next_slice_is_in_one() {
+        let mut line = Turns::NONE;
+        for slice in 1..=5 {
+            line.visit(1, slice, slice > 1);
+        }
+        assert_eq!((line.turns, line.returns, line.slices), (1, 4, 1));
     }
 
     #[test]
