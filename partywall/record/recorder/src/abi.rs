@@ -107,6 +107,18 @@ extern "C" {
     fn qemu_plugin_reset(id: PluginId, cb: SimpleCb, data: *mut c_void);
     pub fn qemu_plugin_outs(string: *const c_char);
     pub fn _exit(status: c_int) -> !;
+    pub fn clock_gettime(clock: c_int, time: *mut TimeSpec) -> c_int;
+}
+
+/// Of the C library: how long all threads of this process have run.
+pub const CLOCK_PROCESS_CPUTIME_ID: c_int = 2;
+
+/// `struct timespec` of x86-64.
+#[repr(C)]
+#[derive(Default)]
+pub struct TimeSpec {
+    pub seconds: i64,
+    pub nanoseconds: i64,
 }
 
 #[cfg(registers)]

@@ -22,7 +22,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::os::raw::{c_int, c_uint};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Exit status of QEMU when the recorder gives up; its reason is on stderr.
 const EXIT_RECORDER: c_int = 71;
@@ -138,7 +138,8 @@ pub struct State {
     pub active: bool,
     /// All code is translated with instrumentation.
     pub instrumented: bool,
-    pub started: Option<Instant>,
+    /// How long QEMU had worked when the first window began.
+    pub started: Option<u64>,
     pub closed: u32,
     pub blocks_until_check: u32,
 }
@@ -160,6 +161,14 @@ pub fn give_up(why: &str) -> ! {
     eprintln!("partywall recorder: {}", why);
     // SAFETY: plain process exit; QEMU's own exit handlers could wait for us.
     unsafe { abi::_exit(EXIT_RECORDER) }
+}
+
+/// Nanoseconds that QEMU's threads have had a processor for, together.
+fn worked() -> u64 {
+    let mut time = abi::TimeSpec::default();
+    // SAFETY: the kernel fills what is pointed to.
+    unsafe { abi::clock_gettime(abi::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    time.seconds as u64 * 1_000_000_000 + time.nanoseconds as u64
 }
 
 impl State {
@@ -331,7 +340,7 @@ impl State {
         self.owners = Owners::default();
         self.closed = 0;
         self.active = true;
-        self.started = Some(Instant::now());
+        self.started = Some(worked());
         // Once for all rounds: QEMU before 8.0 may ask for callbacks of code that is gone
         // when code is translated anew that had some.
         if self.record && !self.instrumented {
@@ -368,9 +377,9 @@ impl State {
     }
 
     fn write(&mut self, out: &Path) {
-        let window = self.started.map_or(0, |t| t.elapsed().as_nanos());
+        let took = self.started.map_or(0, |begun| worked() - begun);
         let times = self.out.with_extension("times");
-        if let Err(why) = std::fs::write(&times, format!("window_ns {}\n", window)) {
+        if let Err(why) = std::fs::write(&times, format!("window_cpu_ns {}\n", took)) {
             give_up(&format!("cannot write {}: {}", times.display(), why));
         }
         if self.record {
