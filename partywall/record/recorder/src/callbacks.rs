@@ -217,9 +217,7 @@ pub extern "C" fn on_memory(_: c_uint, info: MemInfo, address: u64, data: *mut c
     if own_stack {
         tables.touch(&access, &mut s.owners);
     } else {
-        let mut hint = site.hint.get();
-        tables.record(access, &mut hint, &mut s.owners);
-        site.hint.set(hint);
+        tables.record(access, &mut s.owners);
     }
 }
 

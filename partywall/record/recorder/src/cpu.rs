@@ -3,7 +3,6 @@
 
 use crate::context::Tracker;
 use crate::format::{kind, Summary};
-use crate::state::Site;
 use crate::table::{Access, Tables};
 use crate::turns::Owners;
 use crate::waits::{Event, Waits, ATOMIC, BLOCK, OWN_STACK, STORE};
@@ -55,11 +54,7 @@ fn writer<'a>(
         if event.flags & OWN_STACK != 0 {
             party.tables.touch(&access, owners);
         } else {
-            // SAFETY: the origin of an access is an interned Site, which is never freed.
-            let site = unsafe { &*(event.origin as *const Site) };
-            let mut hint = site.hint.get();
-            party.tables.record(access, &mut hint, owners);
-            site.hint.set(hint);
+            party.tables.record(access, owners);
         }
     }
 }

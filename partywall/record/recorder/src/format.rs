@@ -302,7 +302,6 @@ mod tests {
                 context: 0x100,
                 kind: kind::FOREGROUND,
             },
-            &mut 0,
             &mut Owners::default(),
         );
     }

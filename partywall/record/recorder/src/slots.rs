@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A hash table of plain numbers, made to be quick and to be asked with a hint.
+//! A hash table of plain numbers, made to be quick where one knows where to look.
+//!
+//! What it holds lies in the order in which it came and stays where it is, so that a
+//! number that `place` returned is good for as long as the table is.
 
-use std::alloc::{alloc_zeroed, handle_alloc_error, Layout};
-
-/// What can live in a `Table`; `EMPTY` marks a free slot.
-///
-/// # Safety
-/// `EMPTY` must be what memory full of zeros means.
-pub unsafe trait Slot: Copy {
-    const EMPTY: Self;
-
-    /// What it is found by, alone or first of all; 0 if it is free.
+/// What can live in a `Table`.
+pub trait Slot: Copy {
+    /// What it is found by, alone or first of all.
     fn key(&self) -> u64;
-
-    #[inline(always)]
-    fn is_empty(&self) -> bool {
-        self.key() == 0
-    }
 
     /// Whether it is found by the same as the other. Without more than a key: by that.
     #[inline(always)]
@@ -30,112 +21,102 @@ pub unsafe trait Slot: Copy {
     }
 }
 
-/// Open addressing, linear probing, at most three quarters full.
+/// Slots as they came, and an index of them by hash: open addressing, linear probing, at
+/// most half full. In the index, 0 is nothing, and n + 1 slot n.
 pub struct Table<S: Slot> {
     slots: Vec<S>,
-    used: usize,
+    index: Vec<u32>,
 }
 
 impl<S: Slot> Default for Table<S> {
     fn default() -> Self {
         Table {
-            slots: empty(1 << 10),
-            used: 0,
+            slots: Vec::new(),
+            index: vec![0; 1 << 10],
         }
-    }
-}
-
-/// Free slots, in memory that the system zeroes when it is first touched.
-fn empty<S: Slot>(count: usize) -> Vec<S> {
-    let layout = Layout::array::<S>(count).expect("a table that fits in memory");
-    // SAFETY: the layout is that of a Vec of this length, its size is not zero,
-    // and zeros are `S::EMPTY` by the trait's contract.
-    unsafe {
-        let start = alloc_zeroed(layout) as *mut S;
-        if start.is_null() {
-            handle_alloc_error(layout);
-        }
-        Vec::from_raw_parts(start, count, count)
     }
 }
 
 impl<S: Slot> Table<S> {
-    /// The slot of `key`, which is inserted as it stands if it is new. `hint`:
-    /// where it may well be; where it is, afterwards.
+    /// Where `key` is, which is inserted as it stands if it is new. `guess`: where it may
+    /// well be.
     #[inline(always)]
-    pub fn slot(&mut self, key: S, hint: &mut u32) -> &mut S {
-        let at = match self.slots.get(*hint as usize) {
-            Some(slot) if slot.same(&key) => *hint as usize,
+    pub fn place(&mut self, key: &S, guess: u32) -> u32 {
+        match self.slots.get(guess as usize) {
+            Some(slot) if slot.same(key) => guess,
             _ => self.find(key),
-        };
-        *hint = at as u32;
-        &mut self.slots[at]
-    }
-
-    /// The slot of `key`, if there is one.
-    #[inline(always)]
-    pub fn get(&self, key: &S) -> Option<&S> {
-        let mask = self.slots.len() - 1;
-        let mut at = key.hash() as usize & mask;
-        while !self.slots[at].is_empty() {
-            if self.slots[at].same(key) {
-                return Some(&self.slots[at]);
-            }
-            at = (at + 1) & mask;
         }
-        None
     }
 
+    /// Where `key` is, if it is there.
     #[inline(always)]
-    fn find(&mut self, key: S) -> usize {
-        let mask = self.slots.len() - 1;
+    pub fn lookup(&self, key: &S) -> Option<u32> {
+        self.probe(key).1
+    }
+
+    /// The slot at a place that `place` returned.
+    #[inline(always)]
+    pub fn at(&mut self, place: u32) -> &mut S {
+        &mut self.slots[place as usize]
+    }
+
+    /// The slot at `place`, if there are so many.
+    #[inline(always)]
+    pub fn get(&self, place: u32) -> Option<&S> {
+        self.slots.get(place as usize)
+    }
+
+    /// Where in the index `key` is or would be, and its place if it is there.
+    #[inline(always)]
+    fn probe(&self, key: &S) -> (usize, Option<u32>) {
+        let mask = self.index.len() - 1;
         let mut at = key.hash() as usize & mask;
         loop {
-            if self.slots[at].same(&key) {
-                return at;
+            match self.index[at] {
+                0 => return (at, None),
+                n if self.slots[n as usize - 1].same(key) => return (at, Some(n - 1)),
+                _ => at = (at + 1) & mask,
             }
-            if self.slots[at].is_empty() {
-                return self.insert(at, key);
-            }
-            at = (at + 1) & mask;
+        }
+    }
+
+    #[inline(never)]
+    fn find(&mut self, key: &S) -> u32 {
+        match self.probe(key) {
+            (_, Some(place)) => place,
+            (at, None) => self.insert(at, key),
         }
     }
 
     #[cold]
-    fn insert(&mut self, mut at: usize, key: S) -> usize {
-        if (self.used + 1) * 4 > self.slots.len() * 3 {
-            let bigger = empty(self.slots.len() * 2);
-            let old = std::mem::replace(&mut self.slots, bigger);
-            for slot in old.into_iter().filter(|s| !s.is_empty()) {
-                let free = self.free_slot(&slot);
-                self.slots[free] = slot;
+    fn insert(&mut self, mut at: usize, key: &S) -> u32 {
+        if (self.slots.len() + 1) * 2 > self.index.len() {
+            self.index = vec![0; self.index.len() * 2];
+            for n in 0..self.slots.len() {
+                let free = self.probe(&self.slots[n]).0;
+                self.index[free] = n as u32 + 1;
             }
-            at = self.free_slot(&key);
+            at = self.probe(key).0;
         }
-        self.used += 1;
-        self.slots[at] = key;
-        at
-    }
-
-    fn free_slot(&self, key: &S) -> usize {
-        let mask = self.slots.len() - 1;
-        let mut at = key.hash() as usize & mask;
-        while !self.slots[at].is_empty() {
-            at = (at + 1) & mask;
+        if self.slots.len() == self.slots.capacity() {
+            self.slots.reserve_exact(256.max(self.slots.len() / 2));
         }
-        at
+        self.slots.push(*key);
+        self.index[at] = self.slots.len() as u32;
+        self.slots.len() as u32 - 1
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &S> {
-        self.slots.iter().filter(|s| !s.is_empty())
+        self.slots.iter()
     }
 
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut S> {
-        self.slots.iter_mut().filter(|s| !s.is_empty())
+        self.slots.iter_mut()
     }
 
     pub fn bytes(&self) -> usize {
-        self.slots.len() * std::mem::size_of::<S>()
+        self.slots.capacity() * std::mem::size_of::<S>()
+            + self.index.len() * std::mem::size_of::<u32>()
     }
 }
 

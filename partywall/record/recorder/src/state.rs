@@ -47,8 +47,6 @@ pub struct Site {
     pub leaf: u16,
     /// The caller of that function that was seen last, and the index for it.
     pub last: Cell<(u64, u32)>,
-    /// Where in its party's table its last access was counted.
-    pub hint: Cell<u32>,
     /// What QEMU said of its last load and its last store, and what that means:
     /// asking QEMU costs two calls, and an instruction's answer hardly changes.
     pub decoded: [Cell<Decoded>; 2],
@@ -299,7 +297,6 @@ impl State {
                 locks,
                 leaf: leaf.unwrap_or(NO_LEAF),
                 last: Cell::new((NO_CALLER, 0)),
-                hint: Cell::new(0),
                 decoded: Default::default(),
             }))
         })

@@ -12,8 +12,12 @@ use crate::words::{Patterns, Words};
 /// Bytes of a cache line, as a shift.
 pub use crate::format::LINE_SHIFT;
 
+/// Lines whose places are kept at hand; a power of two.
+const RECENT: usize = 1 << 9;
+
 /// Visits of one party to one line, in one kind of work.
 #[derive(Clone, Copy)]
+#[repr(align(64))]
 pub struct LineSlot {
     /// Of the line's number (address >> 6) and the kind of work, by `kind::key`.
     pub key: u64,
@@ -25,9 +29,27 @@ pub struct LineSlot {
     words: Words,
     patterns: u8,
     writes_now: bool,
+    /// Where the last combination was counted, and where `Owners` has the line.
+    pattern: u32,
+    owner: u32,
 }
 
 impl LineSlot {
+    fn new(key: u64) -> Self {
+        LineSlot {
+            key,
+            last: 0,
+            read_visits: 0,
+            write_visits: 0,
+            turns: Turns::NONE,
+            words: Words::NONE,
+            patterns: 0,
+            writes_now: false,
+            pattern: 0,
+            owner: 0,
+        }
+    }
+
     /// A visit begins; or one that only read so far writes.
     #[inline(always)]
     fn begin(&mut self, writes: bool) {
@@ -45,23 +67,12 @@ impl LineSlot {
     fn close(&mut self, patterns: &mut Patterns) {
         let words = std::mem::take(&mut self.words);
         if words != Words::NONE && kind::of(self.key) != kind::BACKGROUND {
-            patterns.count(self.key, words, &mut self.patterns);
+            patterns.count(self.key, words, &mut self.patterns, &mut self.pattern);
         }
     }
 }
 
-// SAFETY: numbers and a bool, all zero.
-unsafe impl Slot for LineSlot {
-    const EMPTY: Self = LineSlot {
-        key: 0,
-        last: 0,
-        read_visits: 0,
-        write_visits: 0,
-        turns: Turns::NONE,
-        words: Words::NONE,
-        patterns: 0,
-        writes_now: false,
-    };
+impl Slot for LineSlot {
     #[inline(always)]
     fn key(&self) -> u64 {
         self.key
@@ -79,19 +90,11 @@ pub struct AccessSlot {
     pub flags: u8,
     pub reads: u32,
     pub writes: u32,
+    /// Where the access was counted that came after it last time: code repeats itself.
+    next: u32,
 }
 
-// SAFETY: numbers, all zero.
-unsafe impl Slot for AccessSlot {
-    const EMPTY: Self = AccessSlot {
-        address: 0,
-        site: 0,
-        context: 0,
-        size: 0,
-        flags: 0,
-        reads: 0,
-        writes: 0,
-    };
+impl Slot for AccessSlot {
     #[inline(always)]
     fn key(&self) -> u64 {
         self.address
@@ -136,7 +139,10 @@ pub struct Tables {
     visit_distance: u64,
     changes: u64,
     last_line: u64,
-    last_slot: u32,
+    /// Where the last access was counted.
+    last_access: u32,
+    /// Places of the lines visited last, by the lowest bits of their numbers.
+    recent: Box<[u32; RECENT]>,
 }
 
 impl Tables {
@@ -154,12 +160,13 @@ impl Tables {
             visit_distance,
             changes: 0,
             last_line: 0,
-            last_slot: 0,
+            last_access: 0,
+            recent: Box::new([0; RECENT]),
         }
     }
 
     #[inline(always)]
-    pub fn record(&mut self, a: Access, hint: &mut u32, owners: &mut Owners) {
+    pub fn record(&mut self, a: Access, owners: &mut Owners) {
         self.touch(&a, owners);
         let key = AccessSlot {
             address: a.address,
@@ -169,8 +176,15 @@ impl Tables {
             flags: a.atomic as u8,
             reads: 0,
             writes: 0,
+            next: 0,
         };
-        let slot = self.accesses.slot(key, hint);
+        let guess = self.accesses.get(self.last_access).map_or(0, |s| s.next);
+        let place = self.accesses.place(&key, guess);
+        if place != guess {
+            self.accesses.at(self.last_access).next = place;
+        }
+        self.last_access = place;
+        let slot = self.accesses.at(place);
         if a.store {
             slot.writes = slot.writes.saturating_add(1);
         } else {
@@ -201,17 +215,23 @@ impl Tables {
             self.changes += 1;
         }
         let now = self.changes;
-        let key = LineSlot {
-            key: kind::key(line, a.kind),
-            ..LineSlot::EMPTY
-        };
-        let slot = self.lines.slot(key, &mut self.last_slot);
+        let key = kind::key(line, a.kind);
+        let recent = line as usize % RECENT;
+        let mut place = self.recent[recent];
+        if self.lines.get(place).map_or(true, |slot| slot.key != key) {
+            place = self.lines.place(&LineSlot::new(key), place);
+            self.recent[recent] = place;
+        }
+        let slot = self.lines.at(place);
         let words = Words::of(a.address, a.size, a.store, line);
         if slot.last == 0 || now - slot.last > self.visit_distance {
             slot.close(&mut self.patterns);
             slot.words = words;
             slot.begin(a.store);
-            let others = owners.visit(slot.key, self.number);
+            if slot.last == 0 {
+                slot.owner = owners.place(key);
+            }
+            let others = owners.visit(slot.owner, self.number);
             slot.turns
                 .visit(self.progress.now(), owners.slice(), others);
         } else {
@@ -267,8 +287,8 @@ mod tests {
             }
         }
 
-        fn record(&mut self, a: Access, hint: &mut u32) {
-            self.tables.record(a, hint, &mut self.owners);
+        fn record(&mut self, a: Access) {
+            self.tables.record(a, &mut self.owners);
         }
     }
 
@@ -283,10 +303,10 @@ mod tests {
     #[test]
     fn a_run_of_accesses_is_one_visit_and_a_write_makes_it_a_write_visit() {
         let mut t = Recorded::new(4);
-        t.record(access(0x1000, false), &mut 0);
-        t.record(access(0x1008, false), &mut 0);
-        t.record(access(0x2000, false), &mut 0); // another line in between
-        t.record(access(0x1010, true), &mut 0);
+        t.record(access(0x1000, false));
+        t.record(access(0x1008, false));
+        t.record(access(0x2000, false)); // another line in between
+        t.record(access(0x1010, true));
         assert_eq!(visits(&t, 0x40), (0, 1));
         assert_eq!(visits(&t, 0x80), (1, 0));
     }
@@ -294,11 +314,11 @@ mod tests {
     #[test]
     fn a_return_after_many_other_lines_is_a_new_visit() {
         let mut t = Recorded::new(4);
-        t.record(access(0x1000, true), &mut 0);
+        t.record(access(0x1000, true));
         for line in 0..6 {
-            t.record(access(0x4000 + line * 64, false), &mut 0);
+            t.record(access(0x4000 + line * 64, false));
         }
-        t.record(access(0x1000, false), &mut 0);
+        t.record(access(0x1000, false));
         assert_eq!(visits(&t, 0x40), (1, 1));
     }
 
@@ -310,8 +330,8 @@ mod tests {
             ..access(0x1000, true)
         };
         for kind in [kind::FOREGROUND, kind::DEFERRED, kind::BACKGROUND] {
-            t.record(of(kind), &mut 0);
-            t.record(of(kind), &mut 0);
+            t.record(of(kind));
+            t.record(of(kind));
         }
         t.tables.close();
         let mut kinds: Vec<_> = t.tables.lines.iter().map(|s| kind::of(s.key)).collect();
@@ -327,7 +347,7 @@ mod tests {
     #[test]
     fn an_access_across_two_lines_visits_both() {
         let mut t = Recorded::new(4);
-        t.record(access(0x103c, true), &mut 0);
+        t.record(access(0x103c, true));
         assert_eq!(visits(&t, 0x40), (0, 1));
         assert_eq!(visits(&t, 0x41), (0, 1));
         assert_eq!(t.tables.accesses.iter().count(), 1);
@@ -338,7 +358,7 @@ mod tests {
         let mut t = Recorded::new(4);
         for round in 0..3u64 {
             for n in 0..50_000u64 {
-                t.record(access(0x10000 + n * 64, round == 2), &mut 0);
+                t.record(access(0x10000 + n * 64, round == 2));
             }
         }
         assert_eq!(t.tables.accesses.iter().count(), 50_000);
@@ -355,25 +375,28 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_hint_finds_the_slot_all_the_same() {
+    fn an_access_that_comes_after_another_one_each_time_is_found_all_the_same() {
         let mut t = Recorded::new(8);
-        let mut hint = 0;
         for n in 0..5000u64 {
-            t.record(access(0x10000 + n % 50 * 64, false), &mut hint);
-            hint = hint.wrapping_mul(7).wrapping_add(n as u32);
+            t.record(access(0x10000 + n * n % 50 * 64, false));
         }
-        assert_eq!(t.tables.accesses.iter().count(), 50);
-        assert!(t.tables.accesses.iter().all(|slot| slot.reads == 100));
+        let mut found = [0; 50];
+        for slot in t.tables.accesses.iter() {
+            found[(slot.address - 0x10000) as usize / 64] += slot.reads;
+        }
+        let mut told = [0; 50];
+        (0..5000).for_each(|n| told[n * n % 50] += 1);
+        assert_eq!(found, told);
     }
 
     #[test]
     fn words_of_each_visit_are_counted_and_their_sum_is_the_visits() {
         let mut t = Recorded::new(2);
         for round in 0..3 {
-            t.record(access(0x1000, false), &mut 0);
-            t.record(access(0x1008, round == 2), &mut 0);
+            t.record(access(0x1000, false));
+            t.record(access(0x1008, round == 2));
             for line in 0..4 {
-                t.record(access(0x4000 + line * 64, false), &mut 0);
+                t.record(access(0x4000 + line * 64, false));
             }
         }
         t.tables.close();
@@ -394,7 +417,7 @@ mod tests {
     #[test]
     fn counts_that_are_full_stay_so() {
         let mut t = Recorded::new(1);
-        t.record(access(0x1000, true), &mut 0);
+        t.record(access(0x1000, true));
         for slot in t.tables.lines.iter_mut() {
             slot.write_visits = u32::MAX;
         }
@@ -402,9 +425,9 @@ mod tests {
             slot.writes = u32::MAX;
         }
         for line in 0..4 {
-            t.record(access(0x4000 + line * 64, false), &mut 0);
+            t.record(access(0x4000 + line * 64, false));
         }
-        t.record(access(0x1000, true), &mut 0);
+        t.record(access(0x1000, true));
         assert_eq!(visits(&t, 0x40), (0, u32::MAX));
         assert!(t.tables.accesses.iter().any(|s| s.writes == u32::MAX));
     }

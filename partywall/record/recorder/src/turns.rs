@@ -89,15 +89,16 @@ impl Turns {
     }
 }
 
+/// No party's number.
+const NOBODY: u32 = 0;
+
 #[derive(Clone, Copy)]
 struct Owner {
     key: u64,
     party: u32,
 }
 
-// SAFETY: numbers, all zero.
-unsafe impl Slot for Owner {
-    const EMPTY: Self = Owner { key: 0, party: 0 };
+impl Slot for Owner {
     #[inline(always)]
     fn key(&self) -> u64 {
         self.key
@@ -119,11 +120,16 @@ impl Owners {
         self.parties
     }
 
-    /// `party` visits the line of `key`; true if another one did before.
+    /// Where the line of `key` is.
+    pub fn place(&mut self, key: u64) -> u32 {
+        self.last.place(&Owner { key, party: NOBODY }, 0)
+    }
+
+    /// `party` visits the line at `place`; true if another one did before.
     #[inline(always)]
-    pub fn visit(&mut self, key: u64, party: u32) -> bool {
-        let slot = self.last.slot(Owner { key, party }, &mut 0);
-        std::mem::replace(&mut slot.party, party) != party
+    pub fn visit(&mut self, place: u32, party: u32) -> bool {
+        let before = std::mem::replace(&mut self.last.at(place).party, party);
+        before != party && before != NOBODY
     }
 
     /// The emulator runs another vCPU: a slice begins.
@@ -147,6 +153,11 @@ impl Owners {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn visit(owners: &mut Owners, key: u64, party: u32) -> bool {
+        let place = owners.place(key);
+        owners.visit(place, party)
+    }
 
     #[test]
     fn visits_in_one_system_call_are_one_turn() {
@@ -191,14 +202,14 @@ mod tests {
         let (a, b) = (owners.number(), owners.number());
         let (mut of_a, mut of_b) = (Turns::NONE, Turns::NONE);
         for _ in 0..5 {
-            of_a.visit(1, 1, owners.visit(0x81, a));
+            of_a.visit(1, 1, visit(&mut owners, 0x81, a));
         }
         for _ in 0..5 {
-            of_b.visit(1, 2, owners.visit(0x81, b));
+            of_b.visit(1, 2, visit(&mut owners, 0x81, b));
         }
         assert_eq!((of_a.returns, of_b.returns), (0, 0));
-        of_a.visit(2, 3, owners.visit(0x81, a));
-        of_b.visit(2, 4, owners.visit(0x83, b)); // another line
+        of_a.visit(2, 3, visit(&mut owners, 0x81, a));
+        of_b.visit(2, 4, visit(&mut owners, 0x83, b)); // another line
         assert_eq!((of_a.returns, of_b.returns), (1, 0));
     }
 
@@ -228,8 +239,8 @@ mod tests {
     fn the_first_visitor_of_a_line_has_nobody_before_it() {
         let mut owners = Owners::default();
         let (a, b) = (owners.number(), owners.number());
-        assert!(!owners.visit(0x81, a));
-        assert!(owners.visit(0x81, b));
-        assert!(!owners.visit(0x81, b));
+        assert!(!visit(&mut owners, 0x81, a));
+        assert!(visit(&mut owners, 0x81, b));
+        assert!(!visit(&mut owners, 0x81, b));
     }
 }

@@ -72,13 +72,7 @@ pub struct PatternSlot {
     pub visits: u32,
 }
 
-// SAFETY: numbers, all zero.
-unsafe impl Slot for PatternSlot {
-    const EMPTY: Self = PatternSlot {
-        key: 0,
-        words: Words::NONE,
-        visits: 0,
-    };
+impl Slot for PatternSlot {
     #[inline(always)]
     fn key(&self) -> u64 {
         self.key
@@ -102,20 +96,29 @@ pub struct Patterns {
 
 impl Patterns {
     /// A visit of the line of `key` that used `words` is over. `known`: combinations
-    /// of this line so far.
+    /// of this line so far; `last`: where the last one was counted.
     #[inline(always)]
-    pub fn count(&mut self, key: u64, words: Words, known: &mut u8) {
+    pub fn count(&mut self, key: u64, words: Words, known: &mut u8, last: &mut u32) {
         let slot = |words| PatternSlot {
             key,
             words,
             visits: 0,
         };
-        let words = if *known < COMBINATIONS || self.slots.get(&slot(words)).is_some() {
-            words
-        } else {
-            words.all()
-        };
-        let found = self.slots.slot(slot(words), &mut 0);
+        let mut place = *last;
+        if self
+            .slots
+            .get(place)
+            .map_or(true, |s| !s.same(&slot(words)))
+        {
+            let words = if *known < COMBINATIONS || self.slots.lookup(&slot(words)).is_some() {
+                words
+            } else {
+                words.all()
+            };
+            place = self.slots.place(&slot(words), place);
+            *last = place;
+        }
+        let found = self.slots.at(place);
         if found.visits == 0 {
             *known = known.saturating_add(1);
         }
@@ -149,9 +152,9 @@ mod tests {
 
     #[test]
     fn visits_with_the_same_words_are_counted_together() {
-        let (mut patterns, mut known) = (Patterns::default(), 0);
+        let (mut patterns, mut known, mut last) = (Patterns::default(), 0, 0);
         for mask in [1, 2, 1, 1] {
-            patterns.count(0x81, read(mask), &mut known);
+            patterns.count(0x81, read(mask), &mut known, &mut last);
         }
         assert_eq!(known, 2);
         let mut found: Vec<_> = patterns
@@ -165,16 +168,16 @@ mod tests {
 
     #[test]
     fn too_many_combinations_count_as_all_words_and_none_is_lost() {
-        let (mut patterns, mut known) = (Patterns::default(), 0);
+        let (mut patterns, mut known, mut last) = (Patterns::default(), 0, 0);
         for mask in 1..=200 {
-            patterns.count(0x81, read(mask), &mut known);
+            patterns.count(0x81, read(mask), &mut known, &mut last);
             let both = Words {
                 read: 0,
                 written: mask,
             };
-            patterns.count(0x81, both, &mut known);
+            patterns.count(0x81, both, &mut known, &mut last);
         }
-        patterns.count(0x81, read(1), &mut known); // still told apart
+        patterns.count(0x81, read(1), &mut known, &mut last); // still told apart
         let visits = |words: Words| {
             let found = patterns.slots.iter().find(|s| s.words == words);
             found.map_or(0, |s| s.visits)
