@@ -4,12 +4,12 @@
 use crate::abi::{self, MemInfo};
 use crate::context;
 use crate::cpu::Outcome;
+use crate::event::{Event, ATOMIC, OWN_STACK, STORE};
 use crate::format::kind;
 use crate::locks::Kind;
 use crate::state::{state, Block, Site, State, CHECK_EVERY, KERNEL_BIT, NO_LEAF};
-use crate::table::{Access, LINE_SHIFT};
+use crate::table::LINE_SHIFT;
 use crate::translate::on_translate;
-use crate::waits::{self, Event};
 use std::os::raw::{c_uint, c_void};
 
 pub extern "C" fn on_start(told: c_uint, _: *mut c_void) {
@@ -123,13 +123,9 @@ pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
             }
         }
         if kind != kind::BACKGROUND {
-            let pause = if block.pauses { waits::PAUSE } else { 0 };
             let event = Event {
                 address: instructions,
-                origin: block as *const Block as usize,
-                site: 0,
-                size: 0,
-                flags: waits::BLOCK | pause,
+                what: block.what,
             };
             c.push(event, &mut s.owners);
         }
@@ -143,12 +139,13 @@ pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
 }
 
 pub extern "C" fn on_memory(_: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
-    if !state().active {
+    let s = state();
+    if !s.active {
         return;
     }
     if address & KERNEL_BIT == 0 {
         // The program's memory: what it asked for, a step further.
-        let c = state().here();
+        let c = s.here();
         if c.waits.is_pending() {
             c.waits.step();
         }
@@ -156,8 +153,8 @@ pub extern "C" fn on_memory(_: c_uint, info: MemInfo, address: u64, data: *mut c
     }
     // SAFETY: data is an interned Site, which is never freed.
     let site = unsafe { &*(data as *const Site) };
-    let (size, store) = site.decode(info);
-    let s = state();
+    let mut what = site.decode(info);
+    let store = what.is(STORE);
     let cpu = s.current;
     let c = s.cpu(cpu);
     if site.repeated {
@@ -174,50 +171,26 @@ pub extern "C" fn on_memory(_: c_uint, info: MemInfo, address: u64, data: *mut c
         let c = &mut s.cpus[cpu as usize];
         let locks = c.tracker.locks();
         if site.locks {
-            if site.atomic && (locks.expects() || locks.holds()) {
+            if what.is(ATOMIC) && (locks.expects() || locks.holds()) {
                 locks.acquire(address, c.clock);
             }
         } else if locks.holds() {
             locks.write(address, c.clock, &mut s.locks);
         }
     }
-    let c = &s.cpus[cpu as usize];
-    // Fields of a stack say nothing, and half of all accesses go there.
-    let own_stack = c.tracker.on_own_stack(address);
-    let index = if own_stack {
-        0
-    } else {
-        s.site_index(cpu, site)
-    };
+    if s.cpus[cpu as usize].tracker.on_own_stack(address) {
+        what = what.with(OWN_STACK);
+    } else if site.leaf != NO_LEAF {
+        what = what.of(s.site_index(cpu, site));
+    }
+    let event = Event { address, what };
     let c = &mut s.cpus[cpu as usize];
     if c.kind != kind::BACKGROUND {
-        let flag = |bit, set| if set { bit } else { 0 };
-        let event = Event {
-            address,
-            origin: site as *const Site as usize,
-            site: index,
-            size,
-            flags: flag(waits::STORE, store)
-                | flag(waits::ATOMIC, site.atomic)
-                | flag(waits::OWN_STACK, own_stack),
-        };
         c.push(event, &mut s.owners);
-        return;
-    }
-    let access = Access {
-        address,
-        size,
-        store,
-        atomic: site.atomic,
-        site: index,
-        context: c.context,
-        kind: kind::BACKGROUND,
-    };
-    let tables = &mut c.party().tables;
-    if own_stack {
-        tables.touch(&access, &mut s.owners);
     } else {
-        tables.record(access, &mut s.owners);
+        let (context, kind) = (c.context, c.kind);
+        let tables = &mut c.party().tables;
+        tables.count(&[event], context, kind, &mut s.owners);
     }
 }
 

@@ -2,10 +2,11 @@
 //! What is known of one vCPU, and of the parties that it works for.
 
 use crate::context::Tracker;
+use crate::event::Event;
 use crate::format::{kind, Summary};
-use crate::table::{Access, Tables};
+use crate::table::Tables;
 use crate::turns::Owners;
-use crate::waits::{Event, Waits, ATOMIC, BLOCK, OWN_STACK, STORE};
+use crate::waits::Waits;
 
 /// What a vCPU recorded, or a kernel thread in charged work on one vCPU.
 pub struct Party {
@@ -23,38 +24,6 @@ impl Party {
                 calls: vec![0; counts],
                 ..Summary::default()
             },
-        }
-    }
-}
-
-/// Writes what was kept back to the account of the party it belongs to.
-fn writer<'a>(
-    party: &'a mut Party,
-    owners: &'a mut Owners,
-    context: u16,
-    kind: u64,
-) -> impl FnMut(&Event) + 'a {
-    move |event| {
-        if event.flags & BLOCK != 0 {
-            // Stretches are those of the foreground: what it puts off is part of one.
-            if kind == kind::FOREGROUND {
-                party.tables.progress.work(event.address);
-            }
-            return;
-        }
-        let access = Access {
-            address: event.address,
-            size: event.size,
-            store: event.flags & STORE != 0,
-            atomic: event.flags & ATOMIC != 0,
-            site: event.site,
-            context,
-            kind,
-        };
-        if event.flags & OWN_STACK != 0 {
-            party.tables.touch(&access, owners);
-        } else {
-            party.tables.record(access, owners);
         }
     }
 }
@@ -113,7 +82,9 @@ impl Cpu {
             None => &mut self.own,
             Some(index) => &mut self.threads[index],
         };
-        let write = writer(party, owners, self.context, self.kind);
+        let (context, kind) = (self.context, self.kind);
+        let tables = &mut party.tables;
+        let write = |events: &[Event]| tables.count(events, context, kind, owners);
         let waited = match outcome {
             Outcome::Work => {
                 self.waits.clear(write);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The recording as a file. `docs/recording.md` describes it.
 
+use crate::event::ATOMIC;
 use crate::locks::Sums;
 use crate::table::{AccessSlot, LineSlot, Tables};
 use crate::words::PatternSlot;
@@ -205,16 +206,16 @@ impl Recording<'_> {
                 .iter()
                 .filter(|s| {
                     listed(s.address >> LINE_SHIFT)
-                        || listed((s.address + s.size as u64 - 1) >> LINE_SHIFT)
+                        || listed((s.address + s.what.size() as u64 - 1) >> LINE_SHIFT)
                 })
                 .collect();
             accesses.sort_unstable_by_key(|s| {
                 (
                     s.address,
-                    self.sites[s.site as usize],
-                    s.context,
-                    s.size,
-                    s.flags,
+                    self.sites[s.what.number() as usize],
+                    s.what.context(),
+                    s.what.size(),
+                    s.what.flags(),
                 )
             });
             let mut patterns: Vec<&PatternSlot> = tables
@@ -260,9 +261,9 @@ impl Recording<'_> {
             }
             for s in accesses {
                 w.u64(s.address)?;
-                w.u32(s.site)?;
-                w.put(&s.context.to_le_bytes())?;
-                w.put(&[s.size, s.flags])?;
+                w.u32(s.what.number())?;
+                w.put(&s.what.context().to_le_bytes())?;
+                w.put(&[s.what.size(), s.what.is(ATOMIC) as u8])?;
                 w.u32(s.reads)?;
                 w.u32(s.writes)?;
             }
@@ -287,23 +288,14 @@ impl Recording<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::{Event, What, STORE};
     use crate::locks::Sums;
-    use crate::table::Access;
     use crate::turns::Owners;
 
     fn touch(tables: &mut Tables, address: u64, store: bool) {
-        tables.record(
-            Access {
-                address,
-                size: 8,
-                store,
-                atomic: true,
-                site: 0,
-                context: 0x100,
-                kind: kind::FOREGROUND,
-            },
-            &mut Owners::default(),
-        );
+        let what = What::new(0, 8, if store { ATOMIC | STORE } else { ATOMIC });
+        let event = Event { address, what };
+        tables.count(&[event], 0x100, kind::FOREGROUND, &mut Owners::default());
     }
 
     /// A recording of these parties, without sites.

@@ -7,6 +7,7 @@
 //! markers were executed as windows are expected.
 
 pub mod context;
+pub mod event;
 pub mod format;
 pub mod hooks;
 pub mod insn;

@@ -10,6 +10,7 @@ use crate::abi::{self, MemInfo, PluginId};
 use crate::callbacks::translate_anew;
 use crate::context::{self, kind_of, Tasks, Tracker};
 use crate::cpu::{Cpu, Outcome, Party};
+use crate::event::{What, ATOMIC, BLOCK, PAUSE, STORE};
 use crate::format::{kind, Recording};
 use crate::hooks::{Hooks, Role};
 use crate::insn;
@@ -55,20 +56,25 @@ pub struct Site {
 #[derive(Clone, Copy, Default)]
 pub struct Decoded {
     pub info: MemInfo,
-    pub size: u8,
-    pub store: bool,
+    /// Nothing yet if it has no size.
+    pub what: What,
 }
 
 impl Site {
-    /// Bytes of an access, and whether it is a store.
+    /// What an access of this instruction is of which QEMU says `info`.
     #[inline(always)]
-    pub fn decode(&self, info: MemInfo) -> (u8, bool) {
+    pub fn decode(&self, info: MemInfo) -> What {
         for known in &self.decoded {
             let known = known.get();
-            if known.size != 0 && known.info == info {
-                return (known.size, known.store);
+            if known.info == info && known.what.size() != 0 {
+                return known.what;
             }
         }
+        self.ask(info)
+    }
+
+    #[cold]
+    fn ask(&self, info: MemInfo) -> What {
         // SAFETY: the decoders look only at the word QEMU passed.
         let (size, store) = unsafe {
             (
@@ -76,8 +82,11 @@ impl Site {
                 abi::qemu_plugin_mem_is_store(info),
             )
         };
-        self.decoded[store as usize].set(Decoded { info, size, store });
-        (size, store)
+        let flag = |bit, set| if set { bit } else { 0 };
+        let flags = flag(STORE, store) | flag(ATOMIC, self.atomic);
+        let what = What::new(self.index, size, flags);
+        self.decoded[store as usize].set(Decoded { info, what });
+        what
     }
 }
 
@@ -96,6 +105,8 @@ pub struct Block {
     /// Address of a string instruction that it starts or ends with; 0 if none.
     pub repeats: u64,
     pub ends_repeating: u64,
+    /// As an event, once it is interned.
+    pub what: What,
 }
 
 impl Block {
@@ -323,9 +334,12 @@ impl State {
     }
 
     pub fn block(&mut self, block: Block) -> &'static Block {
-        self.blocks
-            .entry(block)
-            .or_insert_with(|| Box::leak(Box::new(block)))
+        let number = self.blocks.len() as u32;
+        self.blocks.entry(block).or_insert_with(|| {
+            let flags = if block.pauses { BLOCK | PAUSE } else { BLOCK };
+            let what = What::new(number, 0, flags);
+            Box::leak(Box::new(Block { what, ..block }))
+        })
     }
 
     /// The first window of a round opens: all code is instrumented from here on.

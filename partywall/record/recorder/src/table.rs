@@ -4,6 +4,7 @@
 //! Each vCPU (and each thread that does charged work) has tables of its own, so
 //! nothing on the hot path is shared or locked.
 
+use crate::event::{Event, What, BLOCK, OWN_STACK, STEP, STORE};
 use crate::format::kind;
 use crate::slots::{mix, Slot, Table};
 use crate::turns::{Owners, Progress, Turns};
@@ -62,6 +63,16 @@ impl LineSlot {
         self.writes_now = writes;
     }
 
+    /// The visit goes on.
+    #[inline(always)]
+    fn go_on(&mut self, words: Words, writes: bool) {
+        self.words.add(words);
+        if writes && !self.writes_now {
+            self.read_visits -= 1;
+            self.begin(true);
+        }
+    }
+
     /// The visit that went on, if any, is over.
     #[inline(always)]
     fn close(&mut self, patterns: &mut Patterns) {
@@ -83,11 +94,8 @@ impl Slot for LineSlot {
 #[derive(Clone, Copy)]
 pub struct AccessSlot {
     pub address: u64,
-    pub site: u32,
-    pub context: u16,
-    pub size: u8,
-    /// Bit 0: atomic.
-    pub flags: u8,
+    /// As `What::counted` has it.
+    pub what: What,
     pub reads: u32,
     pub writes: u32,
     /// Where the access was counted that came after it last time: code repeats itself.
@@ -101,29 +109,12 @@ impl Slot for AccessSlot {
     }
     #[inline(always)]
     fn same(&self, other: &Self) -> bool {
-        self.address == other.address
-            && self.site == other.site
-            && self.context == other.context
-            && self.size == other.size
-            && self.flags == other.flags
+        self.address == other.address && self.what == other.what
     }
     #[inline(always)]
     fn hash(&self) -> u64 {
-        mix(self.address, (self.site as u64) << 16 | self.context as u64)
+        mix(self.address, self.what.hash())
     }
-}
-
-/// One access, as the instrumentation sees it.
-#[derive(Clone, Copy)]
-pub struct Access {
-    pub address: u64,
-    pub size: u8,
-    pub store: bool,
-    pub atomic: bool,
-    pub site: u32,
-    pub context: u16,
-    /// Of work, as `kind` has it.
-    pub kind: u64,
 }
 
 /// All that one party has recorded.
@@ -138,7 +129,9 @@ pub struct Tables {
     number: u32,
     visit_distance: u64,
     changes: u64,
+    /// The key of the line visited last, and its place.
     last_line: u64,
+    last_place: u32,
     /// Where the last access was counted.
     last_access: u32,
     /// Places of the lines visited last, by the lowest bits of their numbers.
@@ -160,20 +153,48 @@ impl Tables {
             visit_distance,
             changes: 0,
             last_line: 0,
+            last_place: 0,
             last_access: 0,
             recent: Box::new([0; RECENT]),
         }
     }
 
+    /// Counts what was done in a context, which is of this kind of work.
+    pub fn count(&mut self, events: &[Event], context: u16, kind: u64, owners: &mut Owners) {
+        let mut accesses = 0;
+        for event in events {
+            let what = event.what;
+            if what.is(BLOCK | STEP) {
+                // Stretches are those of the foreground: what it puts off is part of one.
+                if what.is(BLOCK) && kind == kind::FOREGROUND {
+                    self.progress.work(event.address);
+                }
+                continue;
+            }
+            accesses += 1;
+            let first = event.address >> LINE_SHIFT;
+            let last = (event.address + what.size() as u64 - 1) >> LINE_SHIFT;
+            self.visit(first, event, kind, owners);
+            if last != first {
+                self.visit(last, event, kind, owners);
+            }
+            // Fields of a stack say nothing, and half of all accesses go there.
+            if !what.is(OWN_STACK) {
+                self.access(event.address, what.counted(context), what.is(STORE));
+            }
+        }
+        if kind == kind::FOREGROUND {
+            self.foreground_accesses += accesses;
+        } else {
+            self.background_accesses += accesses;
+        }
+    }
+
     #[inline(always)]
-    pub fn record(&mut self, a: Access, owners: &mut Owners) {
-        self.touch(&a, owners);
+    fn access(&mut self, address: u64, what: What, store: bool) {
         let key = AccessSlot {
-            address: a.address,
-            site: a.site,
-            context: a.context,
-            size: a.size,
-            flags: a.atomic as u8,
+            address,
+            what,
             reads: 0,
             writes: 0,
             next: 0,
@@ -185,63 +206,57 @@ impl Tables {
         }
         self.last_access = place;
         let slot = self.accesses.at(place);
-        if a.store {
+        if store {
             slot.writes = slot.writes.saturating_add(1);
         } else {
             slot.reads = slot.reads.saturating_add(1);
         }
     }
 
-    /// Counts the visits of an access, and nothing of what made it.
     #[inline(always)]
-    pub fn touch(&mut self, a: &Access, owners: &mut Owners) {
-        let first = a.address >> LINE_SHIFT;
-        let last = (a.address + a.size as u64 - 1) >> LINE_SHIFT;
-        self.visit(first, a, owners);
-        if last != first {
-            self.visit(last, a, owners);
-        }
-        if a.kind == kind::FOREGROUND {
-            self.foreground_accesses += 1;
+    fn visit(&mut self, line: u64, event: &Event, kind: u64, owners: &mut Owners) {
+        let (key, store) = (kind::key(line, kind), event.what.is(STORE));
+        let words = Words::of(event.address, event.what.size(), store, line);
+        if key != self.last_line {
+            self.come_to(key, words, store, owners);
         } else {
-            self.background_accesses += 1;
+            self.lines.at(self.last_place).go_on(words, store);
         }
     }
 
-    #[inline(always)]
-    fn visit(&mut self, line: u64, a: &Access, owners: &mut Owners) {
-        if line != self.last_line {
-            self.last_line = line;
-            self.changes += 1;
-        }
-        let now = self.changes;
-        let key = kind::key(line, a.kind);
-        let recent = line as usize % RECENT;
-        let mut place = self.recent[recent];
+    /// An access to another line than the one before.
+    #[inline(never)]
+    fn come_to(&mut self, key: u64, words: Words, store: bool, owners: &mut Owners) {
+        let line = key >> kind::BITS;
+        self.changes += (line != self.last_line >> kind::BITS) as u64;
+        let mut place = self.recent[line as usize % RECENT];
         if self.lines.get(place).map_or(true, |slot| slot.key != key) {
-            place = self.lines.place(&LineSlot::new(key), place);
-            self.recent[recent] = place;
+            place = self.look_for(key);
         }
+        (self.last_line, self.last_place) = (key, place);
         let slot = self.lines.at(place);
-        let words = Words::of(a.address, a.size, a.store, line);
-        if slot.last == 0 || now - slot.last > self.visit_distance {
+        if slot.last != 0 && self.changes - slot.last <= self.visit_distance {
+            slot.go_on(words, store);
+        } else {
             slot.close(&mut self.patterns);
             slot.words = words;
-            slot.begin(a.store);
+            slot.begin(store);
             if slot.last == 0 {
                 slot.owner = owners.place(key);
             }
             let others = owners.visit(slot.owner, self.number);
             slot.turns
                 .visit(self.progress.now(), owners.slice(), others);
-        } else {
-            slot.words.add(words);
-            if a.store && !slot.writes_now {
-                slot.read_visits -= 1;
-                slot.begin(true);
-            }
         }
-        slot.last = now;
+        slot.last = self.changes;
+    }
+
+    /// The place of a line that is not among the recent ones.
+    #[inline(never)]
+    fn look_for(&mut self, key: u64) -> u32 {
+        let place = self.lines.place(&LineSlot::new(key), self.last_place);
+        self.recent[(key >> kind::BITS) as usize % RECENT] = place;
+        place
     }
 
     /// Ends all visits that go on.
@@ -261,15 +276,10 @@ impl Tables {
 mod tests {
     use super::*;
 
-    fn access(address: u64, store: bool) -> Access {
-        Access {
+    fn access(address: u64, store: bool) -> Event {
+        Event {
             address,
-            size: 8,
-            store,
-            atomic: false,
-            site: 1,
-            context: 0x100,
-            kind: kind::FOREGROUND,
+            what: What::new(1, 8, if store { STORE } else { 0 }),
         }
     }
 
@@ -287,8 +297,12 @@ mod tests {
             }
         }
 
-        fn record(&mut self, a: Access) {
-            self.tables.record(a, &mut self.owners);
+        fn record(&mut self, event: Event) {
+            self.record_as(event, kind::FOREGROUND);
+        }
+
+        fn record_as(&mut self, event: Event, kind: u64) {
+            self.tables.count(&[event], 0x100, kind, &mut self.owners);
         }
     }
 
@@ -325,13 +339,9 @@ mod tests {
     #[test]
     fn kinds_of_work_have_visits_and_words_of_their_own() {
         let mut t = Recorded::new(4);
-        let of = |kind| Access {
-            kind,
-            ..access(0x1000, true)
-        };
         for kind in [kind::FOREGROUND, kind::DEFERRED, kind::BACKGROUND] {
-            t.record(of(kind));
-            t.record(of(kind));
+            t.record_as(access(0x1000, true), kind);
+            t.record_as(access(0x1000, true), kind);
         }
         t.tables.close();
         let mut kinds: Vec<_> = t.tables.lines.iter().map(|s| kind::of(s.key)).collect();

@@ -5,6 +5,7 @@
 use crate::abi::PluginId;
 use crate::abi::{self, Insn, Tb};
 use crate::callbacks::*;
+use crate::event::What;
 use crate::hooks::{Hooks, Role};
 use crate::insn;
 use crate::state::{state, Block, Site, State, KERNEL_BIT, NO_LEAF};
@@ -124,6 +125,7 @@ unsafe fn translate_kernel(s: &mut State, tb: *mut Tb, first: u64, count: usize)
         pauses: false,
         repeats: 0,
         ends_repeating: 0,
+        what: What::default(),
     };
     let mut thunk = false;
     for h in s.hooks.containing(first) {

@@ -9,6 +9,8 @@
 //! that reads another address in each round is work, and so is one that ends before
 //! another CPU runs, whatever it counts in registers.
 
+use crate::event::{Event, What, ATOMIC, BLOCK, PAUSE, STEP, STORE};
+
 /// Events kept back at most.
 const ROOM: usize = 1 << 14;
 
@@ -18,35 +20,6 @@ const REMEMBERED: usize = 1 << 10;
 /// Rounds from which on a loop waits; with PAUSE in it the code says so itself.
 const ROUNDS: usize = 3;
 const ROUNDS_WITH_PAUSE: usize = 2;
-
-pub const STORE: u8 = 1;
-pub const ATOMIC: u8 = 2;
-/// On the stack of the task that runs.
-pub const OWN_STACK: u8 = 4;
-/// A block of code begins; `address` holds how many instructions it has.
-pub const BLOCK: u8 = 8;
-/// A block with PAUSE in it.
-pub const PAUSE: u8 = 16;
-/// Something after which a loop is not the same again.
-const STEP: u8 = 32;
-
-/// A block that is run, or an access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
-    pub address: u64,
-    /// What it is an event of, for who gets it back; compared, not looked into.
-    pub origin: usize,
-    pub site: u32,
-    pub size: u8,
-    pub flags: u8,
-}
-
-impl Event {
-    /// A read of memory that another CPU might write.
-    fn reads(&self) -> bool {
-        self.flags & (STORE | OWN_STACK | BLOCK | STEP) == 0
-    }
-}
 
 /// What one CPU does in the foreground, since it was last seen to get on.
 #[derive(Default)]
@@ -72,7 +45,7 @@ struct Rounds {
 /// the first ones of the last block, which is another block then.
 fn waiting(events: &[Event]) -> Option<Rounds> {
     same_rounds(events).or_else(|| {
-        let cut = events.iter().rposition(|e| e.flags & BLOCK != 0)?;
+        let cut = events.iter().rposition(|e| e.what.is(BLOCK))?;
         let (whole, part) = events.split_at(cut);
         let rounds = same_rounds(whole)?;
         let next = &whole[cut - rounds.period..];
@@ -99,7 +72,7 @@ fn same_rounds(events: &[Event]) -> Option<Rounds> {
             .zip(events.iter().rev())
             .take_while(|(a, b)| a == b)
             .count();
-        let pauses = round.iter().any(|e| e.flags & PAUSE != 0);
+        let pauses = round.iter().any(|e| e.what.is(PAUSE));
         let rounds = if pauses { ROUNDS_WITH_PAUSE } else { ROUNDS };
         let long = same + period >= rounds * period;
         (long && round.iter().any(Event::reads)).then_some(Rounds {
@@ -115,7 +88,7 @@ impl Waits {
     #[inline(always)]
     pub fn push(&mut self, event: Event) -> bool {
         self.events.push(event);
-        if event.flags & (STORE | ATOMIC) == STORE | ATOMIC {
+        if event.what.is(STORE) && event.what.is(ATOMIC) {
             // What it writes, others wait for; and whether it had what it tried to
             // get can't be seen.
             self.step();
@@ -127,16 +100,13 @@ impl Waits {
     #[inline(always)]
     pub fn step(&mut self) {
         // Two in a row say what one does, and who clears a program's pages makes millions.
-        if matches!(self.events.last(), Some(e) if e.flags & STEP != 0) {
+        if matches!(self.events.last(), Some(e) if e.what.is(STEP)) {
             return;
         }
         self.steps += 1;
         self.events.push(Event {
             address: self.steps,
-            origin: 0,
-            site: 0,
-            size: 0,
-            flags: STEP,
+            what: What::new(0, 0, STEP),
         });
     }
 
@@ -148,7 +118,7 @@ impl Waits {
 
     /// Another CPU takes over, or an interrupt: hands what was work to `work`, and
     /// returns how many instructions were not.
-    pub fn settle(&mut self, work: impl FnMut(&Event)) -> u64 {
+    pub fn settle(&mut self, work: impl FnMut(&[Event])) -> u64 {
         let rounds = waiting(&self.events);
         let kept = match &rounds {
             Some(r) => self.events.len() - r.length + r.period,
@@ -161,12 +131,11 @@ impl Waits {
     }
 
     /// Hands events up to `kept` to `work`, and drops the others.
-    fn give(&mut self, kept: usize, work: impl FnMut(&Event)) -> u64 {
-        let given = &self.events[self.done..kept];
-        given.iter().filter(|e| e.flags & STEP == 0).for_each(work);
+    fn give(&mut self, kept: usize, mut work: impl FnMut(&[Event])) -> u64 {
+        work(&self.events[self.done..kept]);
         self.done = self.events.len();
         let dropped = self.events[kept..].iter();
-        let blocks = dropped.filter(|e| e.flags & BLOCK != 0);
+        let blocks = dropped.filter(|e| e.what.is(BLOCK));
         blocks.map(|e| e.address).sum()
     }
 
@@ -180,15 +149,14 @@ impl Waits {
     /// There is no room: as `settle` if the rounds fill half of it, and else keeps
     /// back only the rounds that it ends with.
     #[cold]
-    pub fn full(&mut self, work: impl FnMut(&Event)) -> u64 {
+    pub fn full(&mut self, mut work: impl FnMut(&[Event])) -> u64 {
         match waiting(&self.events) {
             Some(rounds) if rounds.length >= ROOM / 2 => self.settle(work),
             rounds => {
                 let end = self.events.len();
                 let kept = end - rounds.map_or(0, |r| r.length);
                 let kept = kept.max(self.done);
-                let given = &self.events[self.done..kept];
-                given.iter().filter(|e| e.flags & STEP == 0).for_each(work);
+                work(&self.events[self.done..kept]);
                 self.done = kept;
                 self.forget(REMEMBERED.max(end - kept));
                 0
@@ -198,7 +166,7 @@ impl Waits {
 
     /// The CPU got on: all was work, and no loop goes on.
     #[inline(always)]
-    pub fn clear(&mut self, work: impl FnMut(&Event)) {
+    pub fn clear(&mut self, work: impl FnMut(&[Event])) {
         if !self.events.is_empty() {
             self.give(self.events.len(), work);
             self.events.clear();

@@ -2,21 +2,19 @@
 //! What is a wait, and what is work.
 
 use super::*;
+use crate::event::OWN_STACK;
 
 const TASK: u64 = 0xffff_8880_0000_1000;
 const SHARED: u64 = 0xffff_8880_0000_2000;
 
-fn event(address: u64, origin: usize, flags: u8) -> Event {
+fn event(address: u64, origin: u32, flags: u8) -> Event {
     Event {
         address,
-        origin,
-        site: origin as u32,
-        size: 8,
-        flags,
+        what: What::new(origin, 8, flags),
     }
 }
 
-fn block(origin: usize) -> Event {
+fn block(origin: u32) -> Event {
     event(10, origin, BLOCK)
 }
 
@@ -26,6 +24,11 @@ fn load(address: u64) -> Event {
 
 fn store(address: u64) -> Event {
     event(address, 2, STORE)
+}
+
+/// Takes down what is called work; steps are nobody's.
+fn add(work: &mut Vec<Event>, events: &[Event]) {
+    work.extend(events.iter().filter(|e| !e.what.is(STEP)));
 }
 
 /// What a CPU does, and what of it was called work.
@@ -40,7 +43,7 @@ impl Run {
     fn does(&mut self, events: &[Event]) {
         for e in events {
             if !self.waits.push(*e) {
-                self.waited += self.waits.full(|e| self.work.push(*e));
+                self.waited += self.waits.full(|events| add(&mut self.work, events));
             }
         }
     }
@@ -52,7 +55,7 @@ impl Run {
     }
 
     fn left(&mut self) {
-        self.waited += self.waits.settle(|e| self.work.push(*e));
+        self.waited += self.waits.settle(|events| add(&mut self.work, events));
     }
 
     /// Asserts that all that was done is work, once another CPU takes over.
@@ -170,7 +173,7 @@ fn a_wait_longer_than_what_can_be_kept_back_is_one() {
     run.left();
     assert!(run.work.len() < ROOM && run.waited > 350_000);
     assert_eq!(run.work.last(), Some(&load(0x80)));
-    let blocks = run.work.iter().filter(|e| e.flags & BLOCK != 0).count();
+    let blocks = run.work.iter().filter(|e| e.what.is(BLOCK)).count();
     assert_eq!(blocks as u64 * 10 + run.waited, 400_010);
 }
 
@@ -197,7 +200,7 @@ fn a_loop_that_ends_by_itself_is_work() {
 fn a_loop_that_ends_with_the_system_call_is_work() {
     let mut run = Run::default();
     run.rounds(100, &retry());
-    run.waits.clear(|e| run.work.push(*e));
+    run.waits.clear(|events| add(&mut run.work, events));
     run.rounds(2, &retry());
     run.all_work(102 * retry().len());
 }

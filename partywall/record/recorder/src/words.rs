@@ -70,6 +70,8 @@ pub struct PatternSlot {
     pub key: u64,
     pub words: Words,
     pub visits: u32,
+    /// Where the line's visit was counted that came after one of these last time.
+    next: u32,
 }
 
 impl Slot for PatternSlot {
@@ -99,30 +101,41 @@ impl Patterns {
     /// of this line so far; `last`: where the last one was counted.
     #[inline(always)]
     pub fn count(&mut self, key: u64, words: Words, known: &mut u8, last: &mut u32) {
-        let slot = |words| PatternSlot {
-            key,
-            words,
-            visits: 0,
-        };
-        let mut place = *last;
-        if self
+        let guess = self.slots.get(*last).map_or(0, |s| s.next);
+        let guessed = self
             .slots
-            .get(place)
-            .map_or(true, |s| !s.same(&slot(words)))
-        {
-            let words = if *known < COMBINATIONS || self.slots.lookup(&slot(words)).is_some() {
-                words
-            } else {
-                words.all()
-            };
-            place = self.slots.place(&slot(words), place);
-            *last = place;
-        }
+            .get(guess)
+            .map_or(false, |s| s.key == key && s.words == words);
+        let place = if guessed {
+            guess
+        } else {
+            self.look_for(key, words, *known, *last)
+        };
+        *last = place;
         let found = self.slots.at(place);
         if found.visits == 0 {
             *known = known.saturating_add(1);
         }
         found.visits = found.visits.saturating_add(1);
+    }
+
+    /// Where another combination is counted than the one that came next before.
+    #[inline(never)]
+    fn look_for(&mut self, key: u64, words: Words, known: u8, last: u32) -> u32 {
+        let slot = |words| PatternSlot {
+            key,
+            words,
+            visits: 0,
+            next: 0,
+        };
+        let words = if known < COMBINATIONS || self.slots.lookup(&slot(words)).is_some() {
+            words
+        } else {
+            words.all()
+        };
+        let place = self.slots.place(&slot(words), last);
+        self.slots.at(last).next = place;
+        place
     }
 }
 
