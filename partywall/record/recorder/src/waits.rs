@@ -60,7 +60,9 @@ fn waiting(events: &[Event]) -> Option<Rounds> {
 /// Return the rounds of whole blocks that `events` end with, if they wait in these.
 fn same_rounds(events: &[Event]) -> Option<Rounds> {
     let last = *events.last()?;
-    (1..=events.len() / ROUNDS_WITH_PAUSE).find_map(|period| {
+    // A round reads, so it goes back to the last read at least.
+    let shortest = events.iter().rev().position(Event::reads)? + 1;
+    (shortest..=events.len() / ROUNDS_WITH_PAUSE).find_map(|period| {
         let before = &events[..events.len() - period];
         if before.last() != Some(&last) {
             return None;
@@ -72,10 +74,11 @@ fn same_rounds(events: &[Event]) -> Option<Rounds> {
             .zip(events.iter().rev())
             .take_while(|(a, b)| a == b)
             .count();
-        let pauses = round.iter().any(|e| e.what.is(PAUSE));
-        let rounds = if pauses { ROUNDS_WITH_PAUSE } else { ROUNDS };
-        let long = same + period >= rounds * period;
-        (long && round.iter().any(Event::reads)).then_some(Rounds {
+        // Most periods are none: only of what comes twice is it asked whether it pauses.
+        let long = same + period >= ROUNDS * period
+            || same + period >= ROUNDS_WITH_PAUSE * period
+                && round.iter().any(|e| e.what.is(PAUSE));
+        long.then_some(Rounds {
             period,
             length: same + period,
         })
@@ -119,6 +122,9 @@ impl Waits {
     /// Another CPU takes over, or an interrupt: hands what was work to `work`, and
     /// returns how many instructions were not.
     pub fn settle(&mut self, work: impl FnMut(&[Event])) -> u64 {
+        if !self.is_pending() {
+            return 0;
+        }
         let rounds = waiting(&self.events);
         let kept = match &rounds {
             Some(r) => self.events.len() - r.length + r.period,
