@@ -4,7 +4,7 @@
 use crate::abi::{self, MemInfo};
 use crate::context;
 use crate::cpu::Outcome;
-use crate::event::{Event, ATOMIC, OWN_STACK, STORE};
+use crate::event::{Event, ATOMIC, STORE};
 use crate::format::kind;
 use crate::locks::Kind;
 use crate::state::{state, Block, Site, State, CHECK_EVERY, KERNEL_BIT, NO_LEAF};
@@ -140,6 +140,24 @@ pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
 
 pub extern "C" fn on_memory(_: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
     let s = state();
+    // SAFETY: data is an interned Site, which is never freed.
+    let site = unsafe { &*(data as *const Site) };
+    // Most accesses are of no particular kind, and kept back: they need to be quick.
+    if address & KERNEL_BIT != 0 && site.plain && s.active {
+        if let Some(c) = s.cpus.get_mut(s.current as usize) {
+            let what = site.decode(info);
+            let quiet = !what.is(STORE) || !c.tracker.locks().holds();
+            if quiet && c.kind != kind::BACKGROUND && c.records() {
+                c.keep(address, what, &mut s.owners);
+                return;
+            }
+        }
+    }
+    on_any_memory(s, site, info, address);
+}
+
+#[inline(never)]
+fn on_any_memory(s: &mut State, site: &Site, info: MemInfo, address: u64) {
     if !s.active {
         return;
     }
@@ -151,8 +169,6 @@ pub extern "C" fn on_memory(_: c_uint, info: MemInfo, address: u64, data: *mut c
         }
         return;
     }
-    // SAFETY: data is an interned Site, which is never freed.
-    let site = unsafe { &*(data as *const Site) };
     let mut what = site.decode(info);
     let store = what.is(STORE);
     let cpu = s.current;
@@ -178,16 +194,14 @@ pub extern "C" fn on_memory(_: c_uint, info: MemInfo, address: u64, data: *mut c
             locks.write(address, c.clock, &mut s.locks);
         }
     }
-    if s.cpus[cpu as usize].tracker.on_own_stack(address) {
-        what = what.with(OWN_STACK);
-    } else if site.leaf != NO_LEAF {
+    if site.leaf != NO_LEAF && !s.cpu(cpu).tracker.on_own_stack(address) {
         what = what.of(s.site_index(cpu, site));
     }
-    let event = Event { address, what };
     let c = &mut s.cpus[cpu as usize];
     if c.kind != kind::BACKGROUND {
-        c.push(event, &mut s.owners);
+        c.keep(address, what, &mut s.owners);
     } else {
+        let event = c.event(address, what);
         let (context, kind) = (c.context, c.kind);
         let tables = &mut c.party().tables;
         tables.count(&[event], context, kind, &mut s.owners);

@@ -2,7 +2,7 @@
 //! What is known of one vCPU, and of the parties that it works for.
 
 use crate::context::Tracker;
-use crate::event::Event;
+use crate::event::{Event, What, OWN_STACK};
 use crate::format::{kind, Summary};
 use crate::table::Tables;
 use crate::turns::Owners;
@@ -77,6 +77,7 @@ impl Cpu {
     }
 
     /// Writes down what was kept back, as far as it was work.
+    #[inline(never)]
     pub fn settle(&mut self, outcome: Outcome, owners: &mut Owners) {
         let party = match self.thread {
             None => &mut self.own,
@@ -109,6 +110,23 @@ impl Cpu {
         if !self.waits.push(event) {
             self.settle(Outcome::Full, owners);
         }
+    }
+
+    /// An access of the task that runs.
+    #[inline(always)]
+    pub fn event(&self, address: u64, what: What) -> Event {
+        let what = if self.tracker.on_own_stack(address) {
+            what.with(OWN_STACK)
+        } else {
+            what
+        };
+        Event { address, what }
+    }
+
+    /// Keeps an access for the workload back.
+    #[inline(always)]
+    pub fn keep(&mut self, address: u64, what: What, owners: &mut Owners) {
+        self.push(self.event(address, what), owners);
     }
 
     /// The account to write to.

@@ -46,6 +46,8 @@ pub struct Site {
     pub locks: bool,
     /// The leaf function it is in.
     pub leaf: u16,
+    /// None of these, and not atomic.
+    pub plain: bool,
     /// The caller of that function that was seen last, and the index for it.
     pub last: Cell<(u64, u32)>,
     /// What QEMU said of its last load and its last store, and what that means:
@@ -300,12 +302,14 @@ impl State {
                 Role::Leaf(n) => Some(n),
                 _ => None,
             });
+            let repeated = insn::is_repeated(bytes);
             Box::leak(Box::new(Site {
                 address,
                 index: (sites.len() - 1) as u32,
                 atomic,
-                repeated: insn::is_repeated(bytes),
+                repeated,
                 locks,
+                plain: !(atomic || repeated || locks || leaf.is_some()),
                 leaf: leaf.unwrap_or(NO_LEAF),
                 last: Cell::new((NO_CALLER, 0)),
                 decoded: Default::default(),
