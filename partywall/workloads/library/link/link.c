@@ -5,13 +5,12 @@
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
-#include <linux/rtnetlink.h>
-#include <linux/veth.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "links.h"
 #include "operations.h"
 
 /* Most operations are the same each time. */
@@ -27,125 +26,11 @@
 /* Names of this process; the ends of two pairs, a bridge. */
 static char ends[4][IFNAMSIZ], bridge[IFNAMSIZ], table[32];
 static unsigned int number, loopback;
-static int netlink = -1, from = -1, to = -1;
-
-/* What is asked for, one message or more behind each other. */
-static struct {
-	_Alignas(NLMSG_ALIGNTO) char data[2048];
-	size_t length;
-} asked;
-
-static struct nlmsghdr *message(int type, int flags, const void *body, size_t length)
-{
-	struct nlmsghdr *made = (void *)(asked.data + asked.length);
-
-	*made = (struct nlmsghdr){
-		.nlmsg_len = NLMSG_LENGTH(length),
-		.nlmsg_type = type,
-		.nlmsg_flags = NLM_F_REQUEST | flags,
-	};
-	memcpy(NLMSG_DATA(made), body, length);
-	asked.length += NLMSG_SPACE(length);
-	return made;
-}
-
-static struct nlattr *attribute(struct nlmsghdr *of, int type, const void *data, size_t length)
-{
-	struct nlattr *made = (void *)(asked.data + asked.length);
-
-	made->nla_type = type;
-	made->nla_len = NLA_HDRLEN + length;
-	memcpy((char *)made + NLA_HDRLEN, data, length);
-	asked.length += NLA_ALIGN(made->nla_len);
-	of->nlmsg_len = asked.data + asked.length - (char *)of;
-	return made;
-}
-
-static void text(struct nlmsghdr *of, int type, const char *data)
-{
-	attribute(of, type, data, strlen(data) + 1);
-}
-
-static void end(struct nlattr *nest)
-{
-	nest->nla_len = asked.data + asked.length - (char *)nest;
-}
-
-/* Sends what is asked for; returns what the one with NLM_F_ACK is answered: 0 or an errno. */
-static int answer(void)
-{
-	struct {
-		struct nlmsghdr header;
-		struct nlmsgerr error;
-		char rest[4096];
-	} got;
-	ssize_t length = asked.length;
-
-	asked.length = 0;
-	check(send(netlink, asked.data, length, 0) != length, "send");
-	check(recv(netlink, &got, sizeof(got), 0) < (ssize_t)NLMSG_LENGTH(sizeof(got.error)),
-	      "recv");
-	errno = EBADMSG;
-	check(got.header.nlmsg_type != NLMSG_ERROR, "what netlink answered");
-	return -got.error.error;
-}
-
-static void ask(const char *what)
-{
-	errno = answer();
-	check(errno, what);
-}
-
-static void make_link(const char *kind, const char *name, const char *peer)
-{
-	const struct ifinfomsg none = { 0 };
-	struct nlmsghdr *made = message(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK,
-					&none, sizeof(none));
-	struct nlattr *info, *data, *other;
-
-	text(made, IFLA_IFNAME, name);
-	info = attribute(made, IFLA_LINKINFO, NULL, 0);
-	text(made, IFLA_INFO_KIND, kind);
-	if (peer) {
-		data = attribute(made, IFLA_INFO_DATA, NULL, 0);
-		other = attribute(made, VETH_INFO_PEER, &none, sizeof(none));
-		text(made, IFLA_IFNAME, peer);
-		end(other);
-		end(data);
-	}
-	end(info);
-	ask("RTM_NEWLINK");
-}
-
-static int drop_link(const char *name)
-{
-	const struct ifinfomsg none = { 0 };
-
-	text(message(RTM_DELLINK, NLM_F_ACK, &none, sizeof(none)), IFLA_IFNAME, name);
-	return answer();
-}
-
-static void set_link(const char *name, int up, const char *master)
-{
-	const struct ifinfomsg changed = { .ifi_change = IFF_UP, .ifi_flags = up ? IFF_UP : 0 };
-	struct nlmsghdr *made = message(RTM_NEWLINK, NLM_F_ACK, &changed, sizeof(changed));
-	unsigned int index = master ? if_nametoindex(master) : 0;
-
-	text(made, IFLA_IFNAME, name);
-	if (master)
-		attribute(made, IFLA_MASTER, &index, sizeof(index));
-	ask("RTM_NEWLINK of a link");
-}
-
-static void open_netlink(int protocol)
-{
-	netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
-	check(netlink < 0, "socket");
-}
+static int from = -1, to = -1;
 
 static void prepare_names(const struct run *run)
 {
-	open_netlink(NETLINK_ROUTE);
+	netlink_open(NETLINK_ROUTE);
 	number = run->index;
 	loopback = if_nametoindex("lo");
 	set_link("lo", 1, NULL);
@@ -161,7 +46,7 @@ static void prepare_names(const struct run *run)
 static void prepare_pair(const struct run *run)
 {
 	prepare_names(run);
-	make_link("veth", ends[0], ends[1]);
+	make_veth(ends[0], ends[1], -1);
 	set_link(ends[0], 1, NULL);
 	set_link(ends[1], 1, NULL);
 }
@@ -214,8 +99,8 @@ static void prepare_veth_frame(const struct run *run)
 static void prepare_bridge_frame(const struct run *run)
 {
 	prepare_pair(run);
-	make_link("veth", ends[2], ends[3]);
-	make_link("bridge", bridge, NULL);
+	make_veth(ends[2], ends[3], -1);
+	make_bridge(bridge);
 	set_link(bridge, 1, NULL);
 	set_link(ends[3], 1, NULL);
 	set_link(ends[1], 1, bridge);
@@ -230,14 +115,14 @@ static void op_frame(unsigned long n)
 
 static void op_veth(unsigned long n)
 {
-	make_link("veth", ends[0], ends[1]);
+	make_veth(ends[0], ends[1], -1);
 	errno = drop_link(ends[0]);
 	check(errno, "RTM_DELLINK");
 }
 
 static void op_bridge(unsigned long n)
 {
-	make_link("bridge", bridge, NULL);
+	make_bridge(bridge);
 	errno = drop_link(bridge);
 	check(errno, "RTM_DELLINK");
 }
@@ -328,7 +213,7 @@ static void make_table(void)
 
 static void prepare_table_name(const struct run *run)
 {
-	open_netlink(NETLINK_NETFILTER);
+	netlink_open(NETLINK_NETFILTER);
 	snprintf(table, sizeof(table), "partywall-%u", run->index);
 	/* Of an operation before this one. */
 	change_table(NFT_MSG_DELTABLE, 0);
