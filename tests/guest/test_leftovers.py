@@ -76,6 +76,7 @@ const struct workload workload = { .prepare = prepare, .operation = operation };
 # One of each kind that changes what others could see.
 CHANGING = {
     "cgroup": ["cgroup/make", "cgroup/cpu-max", "cgroup/freeze"],
+    "container": ["container/run", "container/exec"],
     "traffic": ["traffic/udp-own"],
 }
 
