@@ -275,6 +275,7 @@ impl Tables {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::turns::STRETCH;
 
     fn access(address: u64, store: bool) -> Event {
         Event {
@@ -312,6 +313,55 @@ mod tests {
             .iter()
             .find(|s| s.key == kind::key(line, kind::FOREGROUND))
             .map_or((0, 0), |s| (s.read_visits, s.write_visits))
+    }
+
+    #[test]
+    fn of_events_accesses_are_counted_and_of_blocks_the_work() {
+        let event = |address, what: What| Event { address, what };
+        let events = [
+            event(STRETCH, What::new(3, 0, BLOCK)),
+            access(0x1000, false),
+            event(0, What::default().with(STEP)),
+            event(0x2000, What::new(1, 8, STORE | OWN_STACK)),
+        ];
+        for kind in [kind::FOREGROUND, kind::DEFERRED, kind::BACKGROUND] {
+            let mut t = Recorded::new(4);
+            let before = t.tables.progress.now();
+            t.tables.count(&events, 0x100, kind, &mut t.owners);
+            let mut lines: Vec<_> = t.tables.lines.iter().map(|s| s.key).collect();
+            lines.sort_unstable();
+            assert_eq!(lines, [kind::key(0x40, kind), kind::key(0x80, kind)]);
+            // What the stack holds nobody wants to know.
+            let rows: Vec<_> = t.tables.accesses.iter().map(|s| s.address).collect();
+            assert_eq!(rows, [0x1000]);
+            let own = kind == kind::FOREGROUND;
+            let counts = (t.tables.foreground_accesses, t.tables.background_accesses);
+            assert_eq!(counts, if own { (2, 0) } else { (0, 2) });
+            assert_eq!(t.tables.progress.now() - before, own as u32);
+        }
+    }
+
+    #[test]
+    fn who_was_there_before_is_known_of_each_line_among_many() {
+        let mut owners = Owners::default();
+        let mut tables = [1, 2].map(|number| Tables::new(1, number));
+        // Every third line is one party's alone; all are visited three times in turns.
+        for _ in 0..3 {
+            for (party, own) in tables.iter_mut().enumerate() {
+                for line in (0..2000u64).filter(|line| party == 0 || line % 3 != 0) {
+                    let event = access(0x10000 + line * 64, true);
+                    own.count(&[event], 0x100, kind::FOREGROUND, &mut owners);
+                }
+            }
+        }
+        for (party, own) in tables.iter().enumerate() {
+            assert_eq!(own.lines.iter().count(), [2000, 1333][party]);
+            for slot in own.lines.iter() {
+                let line = (slot.key >> kind::BITS) - 0x400;
+                let alone = line % 3 == 0;
+                assert_eq!(slot.turns.returns, if alone { 0 } else { 2 }, "{}", line);
+            }
+        }
     }
 
     #[test]

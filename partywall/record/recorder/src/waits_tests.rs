@@ -94,6 +94,19 @@ fn rounds_that_only_another_cpu_ends_are_waiting_but_for_the_first() {
 }
 
 #[test]
+fn a_long_round_is_remembered_though_nothing_is_done_before_it_is_left_again() {
+    let mut round = vec![block(1)];
+    round.extend((0..1499).map(|n| load(SHARED + n * 8)));
+    let mut run = Run::default();
+    run.rounds(4, &round);
+    run.left(); // for an interrupt
+    run.left(); // in which another CPU takes over
+    run.rounds(2, &round);
+    run.left();
+    assert_eq!((run.work.len(), run.waited), (1500, 5 * 10));
+}
+
+#[test]
 fn a_wait_goes_on_over_several_turns_and_is_counted_once() {
     let mut run = Run::default();
     run.rounds(50, &retry());
