@@ -93,7 +93,8 @@ class Judgement:
         self.sharers = topology.containers if between else topology.cpus
         groups = parties.container if between else parties.cpu % topology.cpus
         groups = np.where(parties.container >= 0, groups, -1)
-        # Of threads that do charged work there may be more than CPUs, each with few lines.
+        # Of threads that do charged work there may be more than CPUs, each with few lines: what
+        # they do says nothing of containers, and of one slice nothing is told.
         own, slices = groups >= 0, np.ones(len(groups))
         slices[own] = verdict.slices(lines.slices[:, own])
         expected = verdict.expected_returns(lines.turns, slices)
@@ -105,8 +106,8 @@ class Judgement:
             for counts in (lines.turns, lines.returns, expected, back, returned)
         )
         self._told = (
-            (lines.returns * (own & told)).sum(axis=1),
-            (lines.chance * (own & told)).sum(axis=1),
+            (lines.returns * told).sum(axis=1),
+            (lines.chance * told).sum(axis=1),
         )
         even = verdict.evenly(self._turns, once > 0, window) & ~_rounds(*self._told)[:, None]
         self._back = (came > 0) | even

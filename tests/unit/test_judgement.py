@@ -37,10 +37,12 @@ def judged(
     cpus: int = 1,
     scope: Scope = "between",
     window: int = WINDOW,
+    thread: tuple[int, int, int, int] | None = None,
 ) -> Judgement:
     """The judgement on lines, each with its writing visits (turns, returns, slices) by each CPU.
 
-    Where only visits are given, each is a turn and returns after another party's.
+    Where only visits are given, each is a turn and returns after another party's. ``thread``:
+    the visits of a kernel thread, at every line but the last.
     """
     number = len(lines[0])
     rows: list[list[tuple[int, ...]]] = [[] for _ in range(number)]
@@ -53,7 +55,13 @@ def judged(
                 returns, slices = (*rest, None, None)[:2] if rest else (returns, None)
                 given = {"turns": turns, "returns": returns, "slices": slices}
                 rows[cpu].append(visits(line, 0, made, **given))
-    whole = recording(*(party(cpu, made) for cpu, made in enumerate(rows)))
+    parts = [party(cpu, made) for cpu, made in enumerate(rows)]
+    if thread is not None:
+        made, turns, returns, slices = thread
+        given = {"turns": turns, "returns": returns, "slices": slices}
+        there = [visits(line, 0, made, **given) for line in range(len(lines) - 1)]
+        parts.append(party(0, there, thread=0xFFFF888000100000))
+    whole = recording(*parts)
     shape = Topology(number // cpus, cpus)
     parties = Parties.of(whole, cpus)
     found = transfers.analyse(
@@ -198,6 +206,12 @@ def test_a_lock_of_a_table_that_two_take_in_turns_is_their_wall_among_others() -
     # Nor does an entry that all take turns at say anything of the others.
     lines[0] = [(ONCE, ONCE, 40)] * 8
     assert judged(lines, names).walls.tolist() == [True] + [False] * 7 + [True]
+
+
+def test_how_often_a_kernel_thread_comes_to_a_table_says_nothing_of_containers() -> None:
+    lines, names = entries(16, (50, 50, 0, 33))
+    found = judged(lines, names, thread=(50, 50, 40, 41))
+    assert found.walls.tolist() == [False] * 16 + [True]
 
 
 def test_lines_of_a_structure_or_of_few_entries_are_no_table_that_is_hashed_to() -> None:
