@@ -31,8 +31,12 @@ _OTHER_PLACES = ("-volume", "-tmpfs")
 
 
 def usual(workloads: Iterable[Workload]) -> list[Workload]:
-    """Return those that a map has unless told otherwise: one place of those with several."""
-    return [one for one in workloads if not one.variant.endswith(_OTHER_PLACES)]
+    """Return those that a map has unless told otherwise.
+
+    One place of those with several; and no whole start of a container, which moves as much
+    as all the rest, of which the map has the parts.
+    """
+    return [one for one in workloads if not (one.variant.endswith(_OTHER_PLACES) or one.bundle)]
 
 
 def sittings(plan: Plan, rounds: Sequence[Round]) -> list[Sitting]:

@@ -346,6 +346,13 @@ def test_the_usual_operations_are_in_one_place_each() -> None:
     assert len(stems) == len(set(stems))
 
 
+def test_a_whole_start_of_a_container_is_in_the_map_if_it_is_asked_for() -> None:
+    every = [workload for workload, _ in workloads.load()]
+    starts = {one.title for one in every if one.bundle}
+    assert starts == {"container/run", "container/exec"}
+    assert not starts & {one.title for one in sweep.usual(every)}
+
+
 def test_guests_hold_what_is_confined_alike_and_not_too_much() -> None:
     chosen = workloads.select(["descriptor/*", "ipc/*", "netns", "mount/*", "signal"])
     groups: dict[object, list[str]] = {}

@@ -203,12 +203,17 @@ static int drop_cgroup(const char *path, const struct stat *st, int flag, struct
 }
 
 /* Those below the container's own, in one of which its first process may be. */
-static void drop_cgroups(void)
+static int has_cgroups(void)
 {
 	struct stat top;
 
 	/* A directory counts those in it, and two. */
-	if (stat(CGROUPS, &top) || top.st_nlink <= 2)
+	return !stat(CGROUPS, &top) && top.st_nlink > 2;
+}
+
+static void drop_cgroups(void)
+{
+	if (!has_cgroups())
 		return;
 	switch (fork()) {
 	case -1:
@@ -268,6 +273,8 @@ static void run_round(const struct plan *plan, struct barrier *b, char **words, 
 	/* Nobody's window can open before all containers have come to this. */
 	if (!plan->first_cpu)
 		partywall_next();
+	if (has_cgroups())
+		barrier_fail(b, "cgroups of an operation before it are left");
 	pid = fork();
 	if (pid < 0)
 		fail("fork");
