@@ -105,10 +105,7 @@ class Judgement:
             verdict.by_sharer(counts, groups, self.sharers)
             for counts in (lines.turns, lines.returns, expected, back, returned)
         )
-        self._told = (
-            (lines.returns * told).sum(axis=1),
-            (lines.chance * told).sum(axis=1),
-        )
+        self._told = tuple((part * told).sum(axis=1) for part in (lines.returns, lines.chance))
         even = verdict.evenly(self._turns, once > 0, window) & ~_rounds(*self._told)[:, None]
         self._back = (came > 0) | even
         self._window, self._threshold, self._operations = window, threshold, lines.operations

@@ -184,9 +184,8 @@ class Lines(Visits):
     for another number of containers than ran, all of which use the line. ``chance``: how
     many returns are to be expected (`verdict.chance_returns`), shape (lines, parties).
     ``seen``: how often another party than the one before visited the line. Who uses a line
-    that all use
-    is an accident of the emulator, and it moves more often than that; of memory that is
-    handed over it is all.
+    that all use is an accident of the emulator, and it moves more often than that; of
+    memory that is handed over it is all.
     """
 
     between: Array
@@ -239,8 +238,7 @@ def late(
     come to a line in a system call and another in a softirq, ``turns``, ``returns`` and
     ``slices`` are those of both, though a return after the other kind is not among them, and
     a slice with both counts twice: the recorder tells them apart, and so are the returns that
-    are to be expected reckoned. The rest as in `analyse`.
-    Of the background there is nothing.
+    are to be expected reckoned. The rest as in `analyse`. Of the background there is nothing.
     """
     used = (lines.late_reads + lines.late_writes > 0).any(axis=1)
     counts = {name: part[used] for name, part in _visits(lines).items()}

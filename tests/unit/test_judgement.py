@@ -267,6 +267,16 @@ def counter(containers: int, window: int, each: int = 5) -> list[tuple[int, ...]
     return [(each * window, each * window, window // 3 - 1)] * containers
 
 
+def judged_with_a_counter(
+    containers: int, window: int, entries: int, operations_each: int, each: int
+) -> Judgement:
+    """The judgement on a table as `emulated`, and last on a `counter`."""
+    lines = emulated(containers, window, entries=entries, operations_each=operations_each)
+    names = [thing("locks", "static", type=f"struct x [{entries}]") for _ in lines]
+    all_of_them = counter(containers, window, each)
+    return judged([*lines, all_of_them], [*names, thing("all", "static")], window=window)
+
+
 @pytest.mark.parametrize("each", [1, 5])
 @pytest.mark.parametrize(
     ("entries", "containers", "window"),
@@ -275,10 +285,7 @@ def counter(containers: int, window: int, each: int = 5) -> list[tuple[int, ...]
 def test_a_table_that_each_operation_hashes_to_anew_is_a_wall_in_any_window(
     entries: int, containers: int, window: int, each: int
 ) -> None:
-    lines = emulated(containers, window, entries=entries, operations_each=1)
-    names = [thing("locks", "static", type=f"struct x [{entries}]") for _ in lines]
-    all_of_them = counter(containers, window, each)
-    found = judged([*lines, all_of_them], [*names, thing("all", "static")], window=window)
+    found = judged_with_a_counter(containers, window, entries, 1, each)
     assert found.walls.all()
 
 
@@ -289,11 +296,8 @@ def test_a_table_that_each_operation_hashes_to_anew_is_a_wall_in_any_window(
 def test_a_table_of_which_each_has_an_entry_for_many_operations_is_none(
     entries: int, containers: int, window: int, each: int
 ) -> None:
-    lines = emulated(containers, window, entries=entries, operations_each=20)
-    names = [thing("locks", "static", type=f"struct x [{entries}]") for _ in lines]
-    all_of_them = counter(containers, window, each)
-    found = judged([*lines, all_of_them], [*names, thing("all", "static")], window=window)
-    assert found.walls.tolist() == [False] * len(lines) + [True]
+    found = judged_with_a_counter(containers, window, entries, 20, each)
+    assert found.walls.tolist() == [False] * (len(found.walls) - 1) + [True]
 
 
 @pytest.mark.parametrize(("slices", "shared"), [(2, True), (9, False)])

@@ -48,7 +48,7 @@ impl Progress {
 }
 
 /// What is known of one party's coming back to one line.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct Turns {
     last: u32,
     last_slice: u32,
@@ -62,7 +62,7 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Nothing seen yet; the same as zeros.
+    /// Nothing seen yet.
     pub const NONE: Turns = Turns {
         last: 0,
         last_slice: 0,

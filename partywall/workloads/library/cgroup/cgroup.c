@@ -41,7 +41,7 @@ static void prepare_name(const struct run *run)
 static void prepare_own(const struct run *run)
 {
 	prepare_name(run);
-	cgroups_make(own);
+	make_dir(own);
 }
 
 static void prepare_within(const struct run *run)
@@ -55,7 +55,7 @@ static void prepare_two(const struct run *run)
 	prepare_own(run);
 	for (int n = 0; n < 2; n++) {
 		snprintf(below[n], sizeof(below[n]), "%s/%d", own, n);
-		cgroups_make(below[n]);
+		make_dir(below[n]);
 	}
 	for (int n = 0; n < 2; n++) {
 		snprintf(cgroups_text, sizeof(cgroups_text), "%s/cgroup.procs", below[n]);

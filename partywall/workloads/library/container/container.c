@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,7 +19,7 @@
 static char bundle[48], rootfs[64], options[256], state[32], complaints[48], name[16];
 static posix_spawn_file_actions_t quiet;
 
-/* Ends the process with the last that crun said. */
+/* Ends the process with the end of the first line that crun said. */
 static void __attribute__((noreturn)) complain(void)
 {
 	char said[512], *line;
@@ -72,10 +71,10 @@ static void prepare(const struct run *run)
 	snprintf(name, sizeof(name), "c%u", run->index);
 	snprintf(options, sizeof(options), "userxattr,lowerdir=" IMAGE "/rootfs,upperdir=%s,workdir=%s",
 		 upper, work);
-	cgroups_make(bundle);
-	cgroups_make(rootfs);
-	cgroups_make(upper);
-	cgroups_make(work);
+	make_dir(bundle);
+	make_dir(rootfs);
+	make_dir(upper);
+	make_dir(work);
 	check(posix_spawn_file_actions_init(&quiet) ||
 	      posix_spawn_file_actions_addopen(&quiet, 0, "/dev/null", O_RDONLY, 0) ||
 	      posix_spawn_file_actions_addopen(&quiet, 1, complaints,

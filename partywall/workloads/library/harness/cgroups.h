@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "operations.h"
@@ -57,11 +56,6 @@ static inline size_t cgroups_get(const char *dir, const char *name)
 	return length;
 }
 
-static inline void cgroups_make(const char *path)
-{
-	check(mkdir(path, 0755) && errno != EEXIST, path);
-}
-
 /* Docker mounts it read-only. What is changed here is this process' own. */
 static inline void cgroups_make_writable(void)
 {
@@ -80,7 +74,7 @@ static inline void cgroups_hand_on(void)
 	char wanted[512] = "", *word, *rest;
 	int failed;
 
-	cgroups_make(CGROUPS "/init");
+	make_dir(CGROUPS "/init");
 	cgroups_get(CGROUPS, "cgroup.controllers");
 	for (word = strtok_r(cgroups_text, " \n", &rest); word; word = strtok_r(NULL, " \n", &rest))
 		snprintf(wanted + strlen(wanted), sizeof(wanted) - strlen(wanted), "+%s ", word);

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "harness.h"
 
@@ -29,6 +30,12 @@ static inline void check(int failed, const char *what)
 {
 	if (failed)
 		fail(what);
+}
+
+/* A directory, which may be there. */
+static inline void make_dir(const char *path)
+{
+	check(mkdir(path, 0755) && errno != EEXIST, path);
 }
 
 /* The operation that a variant names; ends the process if there is none. */

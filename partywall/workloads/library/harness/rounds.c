@@ -11,16 +11,13 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
 #include <sys/shm.h>
@@ -31,6 +28,7 @@
 #include <unistd.h>
 
 #include "barrier.h"
+#include "cgroups.h"
 #include "partywall.h"
 #include "spread.h"
 
@@ -40,7 +38,6 @@
  * RCU, work items, the end of namespaces. Nobody runs, so that it costs little.
  */
 #define PAUSE_SECONDS 1
-#define CGROUPS "/sys/fs/cgroup"
 
 static const char *const places[] = { "/tmp", "/volume", "/dev/shm", "/dev/mqueue" };
 
@@ -169,18 +166,6 @@ static void drop_ipc(void)
 		shmctl(shmctl(n, SHM_STAT, &memory), IPC_RMID, NULL);
 }
 
-static void put(const char *name, const char *text)
-{
-	char path[64];
-	int fd;
-
-	snprintf(path, sizeof(path), CGROUPS "/%s", name);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || write(fd, text, strlen(text)) < 0)
-		fail(path);
-	close(fd);
-}
-
 /* What is below hands on what the container's own cgroup does. */
 static void keep_controllers(void)
 {
@@ -190,7 +175,7 @@ static void keep_controllers(void)
 	if (!list)
 		fail(CGROUPS "/cgroup.subtree_control");
 	while (fscanf(list, "%30s", word + 1) == 1)
-		put("cgroup.subtree_control", word);
+		cgroups_must_put(CGROUPS, "cgroup.subtree_control", word);
 	fclose(list);
 }
 
@@ -220,11 +205,10 @@ static void drop_cgroups(void)
 		fail("fork");
 	case 0:
 		/* Docker mounts them read-only. Who made some may change mounts of its own. */
-		if (unshare(CLONE_NEWNS) || mount(NULL, CGROUPS, NULL, MS_REMOUNT | MS_BIND, NULL))
-			fail("making " CGROUPS " writable");
+		cgroups_make_writable();
 		keep_controllers();
-		put("cgroup.procs", "1");
-		put("cgroup.procs", "0");
+		cgroups_must_put(CGROUPS, "cgroup.procs", "1");
+		cgroups_must_put(CGROUPS, "cgroup.procs", "0");
 		nftw(CGROUPS, drop_cgroup, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 		_exit(0);
 	}

@@ -4,7 +4,6 @@
 #include <linux/mount.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -22,7 +21,7 @@ static char from[64], on[64], elsewhere[64], options[4096];
 static void make(char *path, size_t size, const char *what, const struct run *run)
 {
 	snprintf(path, size, "/volume/mount-%u-%s", run->index, what);
-	check(mkdir(path, 0755) && errno != EEXIST, path);
+	make_dir(path);
 }
 
 static void prepare(const struct run *run)
@@ -60,7 +59,7 @@ static void prepare_layers(const struct run *run)
 			  upper, work);
 	for (int n = 0; n < layers; n++) {
 		snprintf(path, sizeof(path), "%s/%d", from, n);
-		check(mkdir(path, 0755) && errno != EEXIST, path);
+		make_dir(path);
 		length += snprintf(options + length, sizeof(options) - length, "%s%s",
 				   n ? ":" : "", path);
 	}

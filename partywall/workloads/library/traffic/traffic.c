@@ -97,18 +97,25 @@ static void prepare_sides(const struct run *run)
 	make_side(host, CLIENT, run->index);
 }
 
+static void send_at_once(int fd)
+{
+	int one = 1;
+
+	check(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)), "TCP_NODELAY");
+}
+
 static int make(enum side side, int type)
 {
 	const struct timeval patience = { .tv_usec = 100000 };
-	int made, one = 1;
+	int made;
 
 	enter(spaces[side]);
 	made = socket(AF_INET, type | SOCK_CLOEXEC, 0);
 	check(made < 0, "socket");
 	check(setsockopt(made, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)),
 	      "SO_RCVTIMEO");
-	check(type == SOCK_STREAM && setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)),
-	      "TCP_NODELAY");
+	if (type == SOCK_STREAM)
+		send_at_once(made);
 	return made;
 }
 
@@ -163,12 +170,9 @@ static void prepare_listener(const struct run *run)
 
 static void connection(void)
 {
-	int one = 1;
-
 	sockets[CLIENT] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	check(sockets[CLIENT] < 0, "socket");
-	check(setsockopt(sockets[CLIENT], IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)),
-	      "TCP_NODELAY");
+	send_at_once(sockets[CLIENT]);
 	check(!connected(sockets[CLIENT], &addresses[SERVER]), "connect");
 	sockets[SERVER] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	check(sockets[SERVER] < 0, "accept4");
