@@ -6,10 +6,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.core.progress import Quiet
 from partywall.kernels import build
 from partywall.kernels.make import Make
 from partywall.kernels.series import configurations
@@ -112,3 +114,22 @@ def test_what_does_not_compile_is_no_missing_target(tmp_path: Path) -> None:
         configurations.compiled(make(tmp_path), ["a.o", "b.o"])
     with pytest.raises(EnvironmentProblem, match="undeclared"):
         configurations.compiled(make(tmp_path), ["a.o"])
+
+
+class _Fake:
+    """A make that makes an empty configuration."""
+
+    def __init__(self, output: Path) -> None:
+        self.output = output
+
+    def __call__(self, target: str) -> None:
+        if target == "tinyconfig":
+            (self.output / ".config").write_text("")
+
+
+def test_what_the_series_turns_on_is_asked_of_stock_too(tmp_path: Path) -> None:
+    """Else a file of stock's that only the series compiles has stock's warnings as new ones."""
+    make = _Fake(tmp_path / "obj")
+    one = configurations.parse("tiny", "#: base tinyconfig\n")
+    configurations._configure(one, cast(Make, make), Quiet())
+    assert "CONFIG_SYSCTL_KUNIT_TEST=y" in (make.output / ".config").read_text()

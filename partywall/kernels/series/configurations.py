@@ -140,17 +140,23 @@ def compiled(make: Make, wanted: list[str], *more: str) -> Compiled:
     return Compiled(len(wanted), warnings(said, make.tree))
 
 
-def _configure(one: Configuration, make: Make, progress: Progress, *, own: bool) -> None:
+def _laid_over(*names: str) -> str:
+    return build.fragments(build.Variant(names), own=True)
+
+
+def _configure(one: Configuration, make: Make, progress: Progress) -> None:
     """Makes the configuration. EnvironmentProblem if it comes out without its options."""
     assert make.output is not None
     make.output.mkdir(parents=True)
-    net = build.fragments(build.Variant(("net", "kunit")), own=own)
+    # The series' own options are asked of stock too, which may have the file that one
+    # of them turns on: what is said of it there is stock's.
     if one.base is None:
-        lean = build.fragments(build.Variant(("lean", "net", "kunit")), own=own)
-        config = build.configuration(build.debian_config(progress), f"{lean}\n{one.options}")
+        config = build.configuration(
+            build.debian_config(progress), f"{_laid_over('lean', 'net', 'kunit')}\n{one.options}"
+        )
     else:
         make(one.base)
-        added = "" if one.base == "allmodconfig" else f"{net}\n"
+        added = "" if one.base == "allmodconfig" else f"{_laid_over('net', 'kunit')}\n"
         config = f"{(make.output / '.config').read_text()}\n{added}{one.options}\n"
     (make.output / ".config").write_text(config)
     make("olddefconfig")
@@ -164,14 +170,14 @@ def _configure(one: Configuration, make: Make, progress: Progress, *, own: bool)
 
 
 def _compiled(
-    one: Configuration, tree: Path, wanted: list[str], place: Path, progress: Progress, *, own: bool
+    one: Configuration, tree: Path, wanted: list[str], place: Path, progress: Progress
 ) -> Compiled:
     place.mkdir()
     log = place / "log"
     log.write_bytes(b"")
     make = Make(tree, log, place / "obj", compiler=one.compiler, words=one.words)
     try:
-        _configure(one, make, progress, own=own)
+        _configure(one, make, progress)
         config = (place / "obj" / ".config").read_text()
         wanted = [name for name in wanted if kbuild.has(tree, config, name)]
         if not wanted:
@@ -205,10 +211,10 @@ def _stock(
     def fill(folder: Path) -> None:
         there = [name for name in wanted if (origin.repository / name).with_suffix(".c").is_file()]
         with progress.step(f"{one.name}: stock", _SECONDS):
-            found = _compiled(one, origin.repository, there, place / "stock", progress, own=False)
+            found = _compiled(one, origin.repository, there, place / "stock", progress)
         (folder / "said.json").write_text(json.dumps(found.said))
 
-    options = build.fragments(build.Variant(("lean", "net", "kunit")))
+    options = _laid_over("lean", "net", "kunit")
     key = _key(one, "stock", options, build.debian_config(progress), origin.key, *wanted)
     entry = cache.entry("proof", key, fill, progress)
     return Counter(json.loads((entry / "said.json").read_text()))
@@ -222,7 +228,7 @@ def prove_configured(progress: Progress, names: tuple[str, ...] = ()) -> Iterato
     """
     patches = series.read()
     origin = source.get(progress)
-    own = build.fragments(build.Variant(("lean", "net", "kunit")), own=True)
+    own = _laid_over("lean", "net", "kunit")
     base = build.debian_config(progress)
     todo = []
     for one in load(names):
@@ -240,9 +246,12 @@ def prove_configured(progress: Progress, names: tuple[str, ...] = ()) -> Iterato
             with tempfile.TemporaryDirectory(dir=tree.parent) as folder:
                 stock = _stock(one, origin, wanted, Path(folder), progress)
                 with progress.step(f"{one.name}: ours", _SECONDS):
-                    ours = _compiled(one, tree, wanted, Path(folder) / "ours", progress, own=True)
+                    ours = _compiled(one, tree, wanted, Path(folder) / "ours", progress)
             new = added(stock, ours.said)
             if new:
-                raise EnvironmentProblem(f"{one.name}: {min(new)}", "stock has no such warning")
+                more = f" (and {len(new) - 1} more)" if len(new) > 1 else ""
+                raise EnvironmentProblem(
+                    f"{one.name}: {min(new)}", f"stock has no such warning{more}"
+                )
             cache.entry("proof", key, lambda folder: None, progress)
             yield f"{one.name}: {ours.objects} of {len(wanted)} files are in it and compile"
