@@ -63,8 +63,9 @@ class Settings:
     clock from the start of its containers on; ``rounds``: how often windows are run, each
     with a recording of its own; 0: once, and the guest is held; ``silence`` in seconds of
     the emulator's time on a processor, for which a guest may say nothing while it boots;
-    ``memory`` in MiB, by the number of vCPUs if None; ``second_line``: a second serial
-    line, on which the guest can say what the kernel's messages must not land in.
+    ``windows``: how many make a round, one of each vCPU if None; ``memory`` in MiB, by the
+    number of vCPUs if None; ``second_line``: a second serial line, on which the guest can
+    say what the kernel's messages must not land in.
     """
 
     qemu: Qemu
@@ -79,6 +80,7 @@ class Settings:
     memory_limit: int = 4096
     command_line: str = COMMAND_LINE
     accel: Accel = "icount"
+    windows: int | None = None
     memory: int | None = None
     rounds: int = 0
     second_line: bool = False
@@ -234,7 +236,7 @@ class Guest:
             hooks = self.directory / "hooks"
             words += [
                 "-plugin",
-                f"{s.plugin},out={self.recording},windows={cpus},hooks={hooks},"
+                f"{s.plugin},out={self.recording},windows={s.windows or cpus},hooks={hooks},"
                 f"visit={s.visit_distance},memory={s.memory_limit},record={int(s.record)}"
                 f"{',rounds=1' if s.rounds else ''}",
             ]

@@ -11,7 +11,7 @@ from partywall.core.topology import Topology
 from partywall.guest import image
 from partywall.guest.image import PROGRAM_DIR
 from partywall.kernels import Kernel
-from partywall.workloads import Workload, build_rounds, build_workload
+from partywall.workloads import Workload, build_keeper, build_rounds, build_workload
 
 DRIVER = "/usr/lib/partywall-rounds"
 
@@ -46,11 +46,18 @@ class Round:
         return (self.workload,) if self.beside is None else (self.workload, self.beside)
 
 
-def base(kernel: Kernel, rounds: Sequence[Round], progress: Progress) -> bytes:
-    """Return the archive that depends on the kernel and the programs of all rounds."""
+def base(
+    kernel: Kernel, rounds: Sequence[Round], progress: Progress, *, grow: bool = False
+) -> bytes:
+    """Return the archive that depends on the kernel and the programs of all rounds.
+
+    ``grow``: as for `job`.
+    """
     everything = [workload for each in rounds for workload in each.workloads]
     modules = sorted({name for workload in everything for name in workload.modules})
     archive = image.system(kernel, modules, progress)
+    if grow:
+        archive.file("sbin/keeper", build_keeper(progress).read_bytes(), 0o755)
     programs = {DRIVER: build_rounds(progress).read_bytes()}
     for workload in everything:
         path = f"{PROGRAM_DIR}/{workload.name}"
@@ -71,17 +78,29 @@ def patience(topology: Topology, timeout: float) -> int:
     return max(1, round(timeout * min(share, 1.0)))
 
 
-def job(rounds: Sequence[Round], topology: Topology, *, confined: bool, timeout: float) -> bytes:
+def job(
+    rounds: Sequence[Round],
+    topology: Topology,
+    *,
+    confined: bool,
+    timeout: float,
+    grow: bool = False,
+) -> bytes:
     """Return the archive that tells the guest which containers to make.
 
-    All workloads are confined alike, as the first says. ``timeout``: as for `patience`.
+    All workloads are confined alike, as the first says. ``timeout``: as for `patience`;
+    ``grow``: memory is looked at around windows, which are not marked.
     """
     commands = [
         [DRIVER, *(word for each in rounds for word in _words(each.of(number)))]
         for number in range(topology.containers)
     ]
     told = {"PW_PATIENCE": str(patience(topology, timeout))}
+    if grow:
+        told["PW_GROW"] = "1"
     archive = image.containers(rounds[0].workload, topology, commands, told, confined=confined)
+    if grow:
+        archive.file("job/grow", f"{topology.total}\n".encode())
     archive.file("job/rounds", f"{len(rounds)}\n".encode())
     return archive.pack()
 

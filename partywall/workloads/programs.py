@@ -97,6 +97,13 @@ def build_rounds(progress: Progress) -> Path:
     return compile_static(sources, harness, progress)
 
 
+def build_keeper(progress: Progress) -> Path:
+    """Return the static program that has memory looked at, in no container."""
+    harness = DIRECTORY / "harness"
+    sources = [harness / name for name in ("spread.c", "barrier.c", "keeper.c")]
+    return compile_static(sources, harness, progress)
+
+
 def build_workload(source: Path | None, progress: Progress) -> Path:
     """Return the static program of the workload in folder ``source``.
 

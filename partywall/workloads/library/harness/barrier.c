@@ -25,7 +25,7 @@ struct barrier *barrier_map(const char *path, unsigned int round)
 	return b == MAP_FAILED ? NULL : b;
 }
 
-static void wake(struct gate *gate)
+void gate_open(struct gate *gate)
 {
 	atomic_store(&gate->open, 1);
 	syscall(SYS_futex, &gate->open, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
@@ -34,10 +34,11 @@ static void wake(struct gate *gate)
 int gate_wait(struct barrier *b, struct gate *gate, unsigned int parties)
 {
 	if (atomic_fetch_add(&gate->came, 1) + 1 == parties)
-		wake(gate);
+		gate_open(gate);
 	while (!atomic_load(&gate->open))
 		syscall(SYS_futex, &gate->open, FUTEX_WAIT, 0, NULL, NULL, 0);
-	return (gate != &b->start && gate != &b->end) || !atomic_load(&b->failed);
+	/* Before and after its windows a round goes on whatever became of it. */
+	return gate < &b->start || gate >= &b->ready || !atomic_load(&b->failed);
 }
 
 _Static_assert(sizeof(struct barrier) <= BARRIER_PAGE, "a round has one page");
@@ -52,8 +53,8 @@ void barrier_fail(struct barrier *b, const char *why)
 		atomic_store(&b->why[place].whole, 1);
 	}
 	atomic_store(&b->failed, 1);
-	wake(&b->start);
-	wake(&b->end);
+	for (struct gate *gate = &b->start; gate < &b->ready; gate++)
+		gate_open(gate);
 }
 
 const char *barrier_why(const struct barrier *b)

@@ -15,6 +15,9 @@ struct gate {
 	_Atomic unsigned int came, open;
 };
 
+/* Memory is looked at before the operations, and after so many and twice as many more. */
+#define LOOKS 3
+
 /* Who says why may be killed meanwhile, by others that fail as well: each has a place. */
 #define REASONS 16
 #define REASON_LENGTH 124
@@ -27,13 +30,18 @@ struct reason {
 struct barrier {
 	struct gate here, settled;	/* before the round */
 	struct gate start, end;		/* of its windows */
+	struct gate looks[LOOKS];	/* at memory, by who is in no container */
 	struct gate ready;		/* for the next one */
+	struct gate looked;		/* at what is left when all are gone */
 	_Atomic unsigned int failed, reasons;
 	struct reason why[REASONS];
 };
 
 /* The page of a round in the file. */
 struct barrier *barrier_map(const char *path, unsigned int round);
+
+/* Lets all go that wait there, or will. */
+void gate_open(struct gate *gate);
 
 /* Returns 1 when `parties` have called it; 0 if it is of windows, and one of the round fails. */
 int gate_wait(struct barrier *b, struct gate *gate, unsigned int parties);

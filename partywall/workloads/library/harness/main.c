@@ -18,6 +18,25 @@ static void operations(const struct run *run, unsigned long from, unsigned long 
 		(workload.last ? workload.last : workload.operation)(run, n);
 }
 
+/*
+ * Does a window's operations, and then twice as many. Memory is looked at before,
+ * between and after: of what each operation leaves behind there is twice as much then,
+ * and of what only warms a cache there is not. Never returns.
+ */
+static void grow(const struct plan *plan)
+{
+	struct barrier *b = barrier_keep(plan->barrier);
+	unsigned long from = plan->warmup;
+
+	for (unsigned int n = 0; n < LOOKS; n++) {
+		operations(&plan->run, from, from + n * plan->window);
+		from += n * plan->window;
+		if (!gate_wait(b, &b->looks[n], plan->procs + 1))
+			_exit(1);
+	}
+	barrier_leave(plan->barrier, plan->procs);
+}
+
 int main(int argc, char **argv)
 {
 	struct plan plan;
@@ -33,6 +52,8 @@ int main(int argc, char **argv)
 			pause();
 	}
 	operations(&plan.run, 0, plan.warmup);
+	if (plan.grow)
+		grow(&plan);
 	barrier_wait(plan.barrier, plan.procs);
 
 	partywall_start();

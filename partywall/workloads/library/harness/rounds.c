@@ -255,7 +255,7 @@ static void run_round(const struct plan *plan, struct barrier *b, char **words, 
 	int status;
 
 	/* Nobody's window can open before all containers have come to this. */
-	if (!plan->first_cpu)
+	if (!plan->first_cpu && !plan->grow)
 		partywall_next();
 	if (has_cgroups())
 		barrier_fail(b, "cgroups of an operation before it are left");
@@ -309,6 +309,8 @@ int main(int argc, char **argv)
 		gate_wait(b, &b->ready, containers);
 		if (!plan.first_cpu)
 			report(b, round);
+		if (plan.grow)
+			gate_wait(b, &b->looked, containers + 1);
 		munmap(b, BARRIER_PAGE);
 	}
 	for (;;)

@@ -61,8 +61,11 @@ void plan_read(struct plan *plan)
 	plan->warmup = number("PW_WARMUP");
 	plan->window = number("PW_WINDOW");
 	plan->milliseconds = getenv("PW_MILLISECONDS") ? number("PW_MILLISECONDS") : 0;
+	plan->grow = getenv("PW_GROW") != NULL;
 	plan->cpu_list = getenv("PW_CPU_LIST");
 	plan->run.operations = plan->milliseconds ? 0 : plan->warmup + plan->window;
+	if (plan->grow)
+		plan->run.operations = plan->warmup + GROWN * plan->window;
 	plan->barrier = text("PW_BARRIER");
 	plan->run.variant = text("PW_VARIANT");
 }

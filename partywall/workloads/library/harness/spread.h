@@ -6,6 +6,9 @@
 
 #include "harness.h"
 
+/* Windows of those whose memory is looked at: one, and then twice as much. */
+#define GROWN 3
+
 /* What every program in a container is told, by environment variables. */
 struct plan {
 	unsigned int first_cpu;	/* PW_CPU: the container's first CPU, and process */
@@ -15,6 +18,7 @@ struct plan {
 	unsigned long warmup;	/* PW_WARMUP: operations before the window */
 	unsigned long window;	/* PW_WINDOW: operations in it */
 	unsigned long milliseconds; /* PW_MILLISECONDS: run by the clock instead */
+	int grow;		/* PW_GROW: look at memory around windows, which are not marked */
 	const char *barrier;	/* PW_BARRIER: file of the barrier */
 	struct run run;		/* PW_VARIANT */
 };

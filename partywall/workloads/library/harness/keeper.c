@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Has memory looked at, in no container:
+ *
+ *	keeper BARRIER ROUNDS PROCESSES CONTAINER...
+ *
+ * The recorder holds the guest at each look, until the host has seen what it wants.
+ * Of a round these are LOOKS while its processes are there, one when they are gone,
+ * with what they left in files and queues, and one when all has been reclaimed that
+ * can be. The last look is when the containers of these numbers are gone too.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "barrier.h"
+#include "harness.h"
+#include "partywall.h"
+
+/*
+ * What the kernel does later is done then: callbacks of RCU, work items, the end of
+ * namespaces. Nobody runs, so that it costs little.
+ */
+#define PAUSE_SECONDS 2
+#define MOMENT_NS 5000000
+/* At least two, of 100 Hz. */
+#define TICK_NS 20000000
+
+#define CGROUPS "/sys/fs/cgroup/partywall"
+/* Says that containers end because they are to. */
+#define ENDED "/run/ended"
+
+static void rest(long seconds, long nanoseconds)
+{
+	const struct timespec time = { .tv_sec = seconds, .tv_nsec = nanoseconds };
+
+	nanosleep(&time, NULL);
+}
+
+static void put(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	/* What is not there, or can't, changes nothing: the next look says what is left. */
+	if (fd < 0)
+		return;
+	(void)!write(fd, text, strlen(text));
+	close(fd);
+}
+
+/* Says which look it is, and is held. */
+static void look(const char *which)
+{
+	sync();
+	rest(PAUSE_SECONDS, 0);
+	dprintf(STDOUT_FILENO, "\nPARTYWALL look %s\n", which);
+	tcdrain(STDOUT_FILENO);
+	partywall_next();
+	partywall_start();
+	partywall_stop();
+	/* Ticks stand still while all are idle: what is made now is to have a later one. */
+	rest(0, TICK_NS);
+}
+
+/* Waits until all came to a gate, or the round has failed. */
+static int all_came(struct barrier *b, struct gate *gate, unsigned int parties)
+{
+	while (atomic_load(&gate->came) < parties) {
+		if (atomic_load(&b->failed) && gate >= &b->start && gate < &b->ready)
+			return 0;
+		rest(0, MOMENT_NS);
+	}
+	return 1;
+}
+
+static void keep_round(struct barrier *b, unsigned int containers, unsigned int processes)
+{
+	static const char *const names[LOOKS] = { "before", "some", "more" };
+	unsigned int n;
+
+	for (n = 0; n < LOOKS && all_came(b, &b->looks[n], processes); n++) {
+		look(names[n]);
+		gate_wait(b, &b->looks[n], processes + 1);
+	}
+	/* The gate lets them go by themselves, and their first process goes on to the next one. */
+	all_came(b, &b->looked, containers);
+	look("gone");
+	put("/proc/sys/vm/drop_caches", "3");
+	look("reclaimed");
+	gate_wait(b, &b->looked, containers + 1);
+}
+
+/* As files/init has made them. */
+static void end_containers(char **numbers, int count)
+{
+	char path[160];
+	int n, fd = open(ENDED, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+
+	if (fd < 0 || close(fd))
+		fail(ENDED);
+	for (n = 0; n < count; n++) {
+		snprintf(path, sizeof(path), CGROUPS "/c%s/cgroup.kill", numbers[n]);
+		put(path, "1");
+	}
+	for (n = 0; n < count; n++) {
+		/* Whoever started it removes its cgroup. */
+		snprintf(path, sizeof(path), CGROUPS "/c%s", numbers[n]);
+		while (!access(path, F_OK))
+			rest(0, MOMENT_NS);
+		snprintf(path, sizeof(path), "/containers/%s/rootfs", numbers[n]);
+		if (umount2(path, MNT_DETACH))
+			fail(path);
+	}
+}
+
+static unsigned int number(const char *text)
+{
+	unsigned long n = strtoul(text, NULL, 10);
+
+	errno = EINVAL;
+	if (!n)
+		fail(text);
+	return n;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned int rounds, round;
+	struct barrier *b;
+
+	errno = EINVAL;
+	if (argc < 5)
+		fail("keeper");
+	rounds = number(argv[2]);
+	for (round = 0; round < rounds; round++) {
+		b = barrier_map(argv[1], round);
+		if (!b)
+			fail("mmap of the barrier");
+		keep_round(b, argc - 4, number(argv[3]));
+		munmap(b, BARRIER_PAGE);
+	}
+	end_containers(argv + 4, argc - 4);
+	put("/proc/sys/vm/drop_caches", "3");
+	look("ended");
+	for (;;)
+		pause();
+}
