@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Pages that are in use and in no slab, and per-CPU memory: what they are, who is charged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from drgn import Object, Program
+from drgn.helpers.linux.list import list_for_each_entry
+from drgn.helpers.linux.mm import compound_order
+from numpy.typing import NDArray
+
+from partywall.analyse.growth.memory import Kernel, Words, bits
+from partywall.analyse.names import pages as naming
+
+_CHARGES_OBJECTS = 2
+
+Mask = NDArray[np.bool_]
+
+OTHER, ANONYMOUS, FILE, TABLE = range(4)
+"""What a page is for."""
+
+_WORDS = {
+    OTHER: "pages of the kernel",
+    ANONYMOUS: "anonymous memory",
+    FILE: "pages of files",
+    TABLE: "page tables",
+}
+
+
+@dataclass(frozen=True)
+class Frames:
+    """All pages as the guest stands, by frame, without those of slabs.
+
+    ``size``: how many pages each is the first one of, 0 if nobody has it; ``kind``: as above;
+    ``owner``: who is charged, an address with the kernel's flags in its lowest bits, or 0.
+    """
+
+    size: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    owner: Words
+
+    @staticmethod
+    def read(kernel: Kernel, pages: Words, slabs: NDArray[np.intp]) -> Frames:
+        """Return them. ``slabs``: the first frames of slabs."""
+
+        def member(name: str, size: int = 64) -> Words:
+            return bits(pages, 8 * kernel.at("struct page", name), size)
+
+        flags = pages[:, 0]
+        count = member("_refcount", 32)
+        # What is negative is no count.
+        there = (count > 0) & (count < 1 << 31)
+        there &= flags & np.uint64(1 << kernel.constant("PG_reserved")) == 0
+        there[slabs] = False
+        size = there.astype(np.int64)
+        heads = np.nonzero(there & (flags & np.uint64(1 << kernel.constant("PG_head")) != 0))[0]
+        for head in heads:
+            page = Object(kernel.prog, "struct page *", kernel.map + int(head) * kernel.page)
+            size[head] = 1 << compound_order(page).value_()
+        mapping = member("mapping")
+        owner = (
+            member("memcg_data")
+            if kernel.has("struct page", "memcg_data")
+            else mapping * np.uint64(0)
+        )
+        kind = np.full(len(size), OTHER)
+        kind[mapping >= 1 << 63] = FILE
+        kind[(mapping >= 1 << 63) & (mapping & np.uint64(1) != 0)] = ANONYMOUS
+        kind[_tables(kernel, member("page_type", 32))] = TABLE
+        # The count of mappings lies where a type would.
+        kind[(owner & np.uint64(_CHARGES_OBJECTS) != 0) & (kind == FILE)] = OTHER
+        return Frames(size, kind, np.where(there, owner, 0))
+
+    def pages(self, kind: int) -> int:
+        """Return how many pages of a kind there are."""
+        return int(self.size[self.kind == kind].sum())
+
+    def since(self, before: Frames, kind: int) -> NDArray[np.intp]:
+        """Return the frames of a kind that nobody had then, or somebody for another one."""
+        return np.nonzero((self.kind == kind) & (self.size > 0) & ~before._same(kind))[0]
+
+    def still(self, frames: NDArray[np.intp], kind: int) -> NDArray[np.intp]:
+        """Return those of the frames that are of this kind."""
+        return frames[self._same(kind)[frames]]
+
+    def _same(self, kind: int) -> Mask:
+        found: Mask = (self.size > 0) & (self.kind == kind)
+        return found
+
+
+def _tables(kernel: Kernel, types: Words) -> Mask:
+    """Which pages are page tables, by their type; see `partywall.analyse.names.pages`."""
+    number = kernel.optional("PGTY_table")
+    if number is not None:
+        numbered: Mask = types >> np.uint64(24) == number
+        return numbered
+    bit = kernel.optional("PG_table") or 0x400
+    marked: Mask = types & np.uint64(0xF000_0000 | bit) == 0xF000_0000
+    return marked
+
+
+def describe(kernel: Kernel, frame: int, kind: int) -> str:
+    """Return what pages are that are like this one."""
+    if kind != FILE:
+        return _WORDS[kind]
+    page = Object(kernel.prog, "struct page *", kernel.map + frame * kernel.page)
+    _, use = naming.kind(kernel.prog, page)
+    # Of which file system is what tells: of files there may be thousands.
+    return f"{_WORDS[kind]}{use[use.rindex(' (') :]}" if " (" in use else _WORDS[kind]
+
+
+def per_cpu(prog: Program) -> dict[int, tuple[int, int]]:
+    """Allocations of per-CPU memory: bytes on all CPUs and who is charged, by address.
+
+    The address is that of CPU 0's; 0 is nobody.
+    """
+    found: dict[int, tuple[int, int]] = {}
+    units = prog["pcpu_nr_units"].value_()
+    lists = prog["pcpu_chunk_lists"]
+    for number in range(prog["pcpu_nr_slots"].value_()):
+        for chunk in list_for_each_entry("struct pcpu_chunk", lists[number].address_of_(), "list"):
+            found |= _of_chunk(prog, chunk, units)
+    return found
+
+
+def _of_chunk(prog: Program, chunk: Object, units: int) -> dict[int, tuple[int, int]]:
+    # 4 bytes are the least that is allocated: PCPU_MIN_ALLOC_SIZE.
+    count = chunk.nr_pages.value_() * 1024
+    used, ends = _bitmap(prog, chunk.alloc_map, count), _bitmap(prog, chunk.bound_map, count + 1)
+    base = chunk.base_addr.value_()
+    edges = np.nonzero(ends)[0]
+    starts = edges[:-1][used[edges[:-1]] if len(edges) > 1 else []]
+    sizes = np.diff(edges)[used[edges[:-1]] if len(edges) > 1 else []]
+    owners = _owners(prog, chunk, count)
+    return {
+        base + int(start) * 4: (
+            int(size) * 4 * units,
+            owners[int(start)] if owners is not None else 0,
+        )
+        for start, size in zip(starts, sizes, strict=True)
+    }
+
+
+def _bitmap(prog: Program, pointer: Object, count: int) -> NDArray[np.bool_]:
+    size = -(-count // 64) * 8
+    data = np.frombuffer(prog.read(pointer.value_(), size), np.uint8)
+    return np.unpackbits(data, bitorder="little")[:count].astype(bool)
+
+
+def _owners(prog: Program, chunk: Object, count: int) -> list[int] | None:
+    """Who is charged for what begins at each place; None if nobody is for any."""
+    for member in ("obj_exts", "obj_cgroups"):
+        if prog.type("struct pcpu_chunk").has_member(member):
+            listed = chunk.member_(member)
+            break
+    else:
+        return None
+    if not listed:
+        return None
+    size = listed.type_.type.size or 8
+    data = np.frombuffer(prog.read(listed.value_(), count * size), np.uint64)
+    return [int(one) for one in data.reshape(count, size // 8)[:, 0]]

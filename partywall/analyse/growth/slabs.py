@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Objects in slabs: how many, which, who made each, and who is charged for it.
+
+With ``slub_debug=U`` a kernel counts objects in a slab exactly, since it keeps no free
+ones for a CPU, and writes beside each who made it and when.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from drgn import FaultError
+from numpy.typing import NDArray
+
+from partywall.analyse.growth.memory import Cache, Kernel, Words, bits
+
+_WORD = struct.Struct("<Q")
+
+
+@dataclass(frozen=True)
+class Made:
+    """An object in a slab.
+
+    ``handle``: of the stack that made it, in the kernel's depot; ``when``: in ticks;
+    ``owner``: address of the ``obj_cgroup`` that is charged, 0 if none is.
+    """
+
+    address: int
+    handle: int
+    when: int
+    owner: int
+
+
+class Slabs:
+    """Slabs of a guest as it stands."""
+
+    def __init__(self, kernel: Kernel, pages: Words) -> None:
+        self._kernel = kernel
+        self.caches = kernel.caches()
+        slab = kernel.prog.type("struct slab")
+        owners = bits(pages, slab.member("slab_cache").bit_offset, 64)
+        # No page that is none has the address of a cache there: what is free or on
+        # another list has a list's.
+        known = np.fromiter(self.caches, np.uint64, len(self.caches))
+        self._frames = np.nonzero(np.isin(owners, known))[0]
+        self._owners = owners[self._frames]
+        self._pages = pages[self._frames]
+        inuse = slab.member("inuse")
+        self._made: dict[int, tuple[Made, ...]] = {}
+        self._inuse = bits(self._pages, inuse.bit_offset, inuse.bit_field_size or 16)
+
+    @property
+    def frames(self) -> NDArray[np.intp]:
+        """Frames of the first pages of slabs."""
+        return self._frames
+
+    def count(self) -> dict[int, int]:
+        """How many objects each cache has, by address."""
+        caches, which = np.unique(self._owners, return_inverse=True)
+        sums = np.bincount(which, self._inuse.astype(float), len(caches))
+        return {int(cache): int(total) for cache, total in zip(caches, sums, strict=True)}
+
+    @cached_property
+    def _charged_at(self) -> tuple[int, int, int]:
+        """Where a slab has its list of who is charged: bit of a slab; size of an entry, mask."""
+        slab = self._kernel.prog.type("struct slab")
+        if slab.has_member("obj_exts"):
+            size = self._kernel.prog.type("struct slabobj_ext").size or 8
+            return slab.member("obj_exts").bit_offset, size, ~7
+        if slab.has_member("memcg_data"):
+            return slab.member("memcg_data").bit_offset, 8, ~3
+        return -1, 0, 0
+
+    def objects(self, address: int) -> tuple[Made, ...]:
+        """The objects of a cache; none if it is gone. Read once, while the guest stands."""
+        if address not in self._made:
+            cache = self.caches.get(address)
+            places = np.nonzero(self._owners == np.uint64(address))[0] if cache else ()
+            self._made[address] = tuple(
+                made for place in places if cache for made in self._of_slab(cache, int(place))
+            )
+        return self._made[address]
+
+    def _of_slab(self, cache: Cache, place: int) -> Iterator[Made]:
+        kernel = self._kernel
+        slab = kernel.prog.type("struct slab")
+        row = self._pages[place : place + 1]
+        objects = slab.member("objects")
+        count = int(bits(row, objects.bit_offset, objects.bit_field_size or 15)[0])
+        base = kernel.virtual(int(self._frames[place]))
+        data = kernel.prog.read(base, count * cache.stride)
+        free = self._free(
+            cache, base, data, int(bits(row, slab.member("freelist").bit_offset, 64)[0])
+        )
+        charged = self._charged(row, count)
+        for number in range(count):
+            at = number * cache.stride
+            if at in free:
+                continue
+            handle, when = _track(kernel, cache, data, at)
+            yield Made(base + at, handle, when, charged[number])
+
+    def _free(self, cache: Cache, base: int, data: bytes, first: int) -> set[int]:
+        """Offsets of a slab's free objects."""
+        found: set[int] = set()
+        at = first
+        while at:
+            offset = at - base
+            if offset in found or not 0 <= offset < len(data):
+                # Changed while the guest was stopped in it.
+                break
+            found.add(offset)
+            at = _WORD.unpack_from(data, offset + cache.free_at)[0]
+            if cache.random:
+                place = base + offset + cache.free_at
+                at ^= cache.random ^ int.from_bytes(place.to_bytes(8, "little"), "big")
+        return found
+
+    def _charged(self, row: Words, count: int) -> list[int]:
+        bit, size, mask = self._charged_at
+        listed = int(bits(row, bit, 64)[0]) & mask if size else 0
+        if not listed:
+            return [0] * count
+        try:
+            data = self._kernel.prog.read(listed, count * size)
+        except FaultError:
+            return [0] * count
+        return [_WORD.unpack_from(data, n * size)[0] for n in range(count)]
+
+
+def _track(kernel: Kernel, cache: Cache, data: bytes, at: int) -> tuple[int, int]:
+    """Who made an object: the stack's handle, and when in ticks."""
+    if cache.track is None:
+        return 0, 0
+    handle, when = kernel.track
+    at += cache.track
+    return (
+        struct.unpack_from("<I", data, at + handle)[0],
+        _WORD.unpack_from(data, at + when)[0],
+    )

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Memory that stays: what operations leave behind, who is charged, what takes it back."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from pydantic import Field
+
+from partywall.results.document import Document, Model
+from partywall.results.failures import Failure
+from partywall.results.setting import Environment, KernelId
+
+SCHEMA: Final = "partywall.growth/1"
+
+AFTER: Final = ("gone", "reclaimed", "ended")
+"""Looks at what is left: when the processes are gone with their files, when all was
+reclaimed that can be, and when the containers are gone."""
+
+Back = Literal["exit", "reclaim", "container's end", "nothing"]
+Verdict = Literal["growth", "charged"]
+
+_REST = 0.05
+"""Of all objects of a kind: some of a slab or a batch may wait for others."""
+
+
+class Left(Model):
+    """Objects of one kind that each operation leaves behind."""
+
+    kind: Literal["slab", "pages", "per-cpu"]
+    what: str = Field(description="The slab cache, or what pages are for.")
+    made_by: tuple[str, ...] = Field(
+        description="Functions that made it, innermost first; none if it is not known."
+    )
+    objects: float = Field(description="Per operation; of pages, pages.")
+    bytes: float = Field(description="Per operation, without what is lost between objects.")
+    charged: float = Field(
+        description="Share that a container's memory cgroup is charged for; the rest nobody is."
+    )
+    after: dict[str, float] = Field(
+        description="Share that is there when processes are 'gone', when all was 'reclaimed', "
+        "and when containers have 'ended'; what was not looked at is left out."
+    )
+
+    @property
+    def back(self) -> Back | None:
+        """What takes it back, the first that does; None if not all was tried."""
+        found: Back
+        for which, found in (
+            ("gone", "exit"),
+            ("reclaimed", "reclaim"),
+            ("ended", "container's end"),
+        ):
+            if which not in self.after:
+                return None
+            if self.after[which] <= _REST:
+                return found
+        return "nothing"
+
+    @property
+    def verdict(self) -> Verdict:
+        """'growth': memory of the machine that no container pays for."""
+        return "charged" if self.charged >= 1 - _REST else "growth"
+
+
+class Operation(Model):
+    """What one operation leaves behind."""
+
+    title: str
+    operation: str = Field(description="What one of them is.")
+    count: int = Field(description="Operations of all containers: so many, then twice as many.")
+    left: list[Left] = Field(description="The most bytes first.")
+
+    @property
+    def uncharged(self) -> float:
+        """Bytes of each operation that no container is charged for."""
+        return sum(one.bytes * (1 - one.charged) for one in self.left)
+
+
+class Growth(Document):
+    """What operations leave behind on one kernel."""
+
+    schema_: Literal["partywall.growth/1"] = Field(default=SCHEMA, alias="schema")
+    created: str = Field(description="UTC, ISO 8601.")
+    kernel: KernelId
+    environment: Environment
+    containers: int
+    least: int = Field(description="Objects in the second step, below which nothing is said.")
+    rate: float = Field(description="Objects per operation, below which nothing is said.")
+    operations: list[Operation]
+    failed: list[Failure]
