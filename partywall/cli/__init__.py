@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The commands, their options and exit codes.
 
-0: done, and nothing over --fail-above. 1: a wall is over --fail-above, or diff found a
-regression.
+0: done, and nothing over --fail-above. 1: a wall is over --fail-above, an operation over
+--fail-growth, or diff found a regression.
 2: asked for something that can't be. 3: this machine or the guest failed.
 130: interrupted.
 """
@@ -25,6 +25,7 @@ from partywall.cli import (
     compare,
     diff,
     doctor,
+    growth,
     kernel_tree,
     layout,
     map,
@@ -48,6 +49,7 @@ __all__ = [
     "compare",
     "diff",
     "doctor",
+    "growth",
     "kernel_tree",
     "layout",
     "main",

@@ -17,6 +17,7 @@ from partywall.results.bisect import Bisection
 from partywall.results.compare import Comparison
 from partywall.results.diff import Difference
 from partywall.results.document import Document
+from partywall.results.growth import Growth
 from partywall.results.result import Result
 from partywall.results.touches import Beside
 
@@ -31,6 +32,7 @@ _DOCUMENTS: dict[str, type[Document]] = {
     "map": Map,
     "beside": Beside,
     "bisect": Bisection,
+    "growth": Growth,
 }
 
 

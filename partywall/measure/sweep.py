@@ -139,7 +139,7 @@ def in_guests(
     return [became[each.title] for each in rounds], versions
 
 
-def failures(rounds: Sequence[Round], became: Sequence[Became]) -> list[Failure]:
+def failures(rounds: Sequence[Round], became: Sequence[object]) -> list[Failure]:
     """Return the rounds that could not be measured, and why."""
     return [
         Failure(title=each.title, operation=each.workload.operation, why=one.message)

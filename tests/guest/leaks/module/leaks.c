@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Memory that stays, or does not, because this module makes it so.
+ *
+ * One operation is an ioctl() of /proc/partywall-leaks, with its number. It goes
+ * through all cases, each with a slab cache or a kind of memory of its own.
+ */
+#include <linux/fs.h>
+#include <linux/gfp.h>
+#include <linux/list.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/proc_fs.h>
+#include <linux/rcupdate.h>
+#include <linux/shrinker.h>
+#include <linux/slab.h>
+
+/* What warms up makes so many, and no more. */
+#define WARM 100
+/* Each of a ring takes the place of an older one. */
+#define RING 64
+
+struct leak {
+	struct list_head list;
+	struct rcu_head rcu;
+	u64 data[10];
+};
+
+/* Of an open file. */
+struct leaks_own {
+	struct mutex lock;
+	struct list_head until_exit;
+	struct list_head charged;
+	struct leak *ring[RING];
+	unsigned int warm;
+	unsigned int next;
+};
+
+enum { FOREVER, HALF, EXIT, CHARGED, RECLAIMED, RINGED, WARMED, FREED, LATER, CACHES };
+
+static const char *const names[CACHES] = {
+	[FOREVER] = "leak_forever",	/* one an operation, which nothing takes back */
+	[HALF] = "leak_half",		/* one in two operations */
+	[EXIT] = "leak_exit",		/* until the file is closed */
+	[CHARGED] = "leak_charged",	/* the same, charged to who made it */
+	[RECLAIMED] = "leak_reclaimed",	/* until memory is short */
+	[RINGED] = "leak_ring",		/* the last RING of each file */
+	[WARMED] = "leak_warm",		/* the first WARM of each file */
+	[FREED] = "leak_freed",		/* none is left */
+	[LATER] = "leak_later",		/* nor of these, once RCU has come to it */
+};
+
+static struct kmem_cache *caches[CACHES];
+static LIST_HEAD(leaks_forever);
+static LIST_HEAD(leaks_reclaimed);
+static unsigned long leaks_count;
+static DEFINE_SPINLOCK(leaks_lock);
+
+static struct leak *leaks_make(int which, gfp_t more)
+{
+	struct leak *one = kmem_cache_alloc(caches[which], GFP_KERNEL | more);
+
+	if (one)
+		INIT_LIST_HEAD(&one->list);
+	return one;
+}
+
+static void leaks_keep(struct leak *one, struct list_head *list)
+{
+	spin_lock(&leaks_lock);
+	list_add(&one->list, list);
+	leaks_count += list == &leaks_reclaimed;
+	spin_unlock(&leaks_lock);
+}
+
+static void leaks_free_later(struct rcu_head *rcu)
+{
+	kmem_cache_free(caches[LATER], container_of(rcu, struct leak, rcu));
+}
+
+static bool leaks_operation(struct leaks_own *own, unsigned long number)
+{
+	struct leak *made[CACHES] = { };
+	struct page *page = alloc_page(GFP_KERNEL);
+	struct page *charged = alloc_page(GFP_KERNEL_ACCOUNT);
+	void __percpu *everywhere = __alloc_percpu(48, 16);
+	int n;
+
+	for (n = 0; n < CACHES; n++) {
+		if ((n == HALF && number % 2) || (n == WARMED && own->warm >= WARM))
+			continue;
+		made[n] = leaks_make(n, n == CHARGED ? __GFP_ACCOUNT : 0);
+		if (!made[n])
+			return false;
+	}
+	if (!page || !charged || !everywhere)
+		return false;
+	leaks_keep(made[FOREVER], &leaks_forever);
+	if (made[HALF])
+		leaks_keep(made[HALF], &leaks_forever);
+	leaks_keep(made[RECLAIMED], &leaks_reclaimed);
+	list_add(&made[EXIT]->list, &own->until_exit);
+	list_add(&made[CHARGED]->list, &own->charged);
+	if (own->ring[own->next % RING])
+		kmem_cache_free(caches[RINGED], own->ring[own->next % RING]);
+	own->ring[own->next++ % RING] = made[RINGED];
+	own->warm += !!made[WARMED];
+	kmem_cache_free(caches[FREED], made[FREED]);
+	call_rcu(&made[LATER]->rcu, leaks_free_later);
+	return true;
+}
+
+static long leaks_ioctl(struct file *file, unsigned int command, unsigned long number)
+{
+	struct leaks_own *own = file->private_data;
+	bool made;
+
+	mutex_lock(&own->lock);
+	made = leaks_operation(own, number);
+	mutex_unlock(&own->lock);
+	return made ? 0 : -ENOMEM;
+}
+
+static int leaks_open(struct inode *inode, struct file *file)
+{
+	struct leaks_own *own = kzalloc(sizeof(*own), GFP_KERNEL);
+
+	if (!own)
+		return -ENOMEM;
+	mutex_init(&own->lock);
+	INIT_LIST_HEAD(&own->until_exit);
+	INIT_LIST_HEAD(&own->charged);
+	file->private_data = own;
+	return 0;
+}
+
+static void leaks_drop(int which, struct list_head *list)
+{
+	struct leak *one, *next;
+
+	list_for_each_entry_safe(one, next, list, list)
+		kmem_cache_free(caches[which], one);
+}
+
+static int leaks_release(struct inode *inode, struct file *file)
+{
+	struct leaks_own *own = file->private_data;
+	int n;
+
+	leaks_drop(EXIT, &own->until_exit);
+	leaks_drop(CHARGED, &own->charged);
+	for (n = 0; n < RING; n++)
+		if (own->ring[n])
+			kmem_cache_free(caches[RINGED], own->ring[n]);
+	kfree(own);
+	return 0;
+}
+
+static unsigned long leaks_shrinkable(struct shrinker *shrinker, struct shrink_control *control)
+{
+	return READ_ONCE(leaks_count);
+}
+
+static unsigned long leaks_shrink(struct shrinker *shrinker, struct shrink_control *control)
+{
+	struct list_head gone;
+	unsigned long count;
+
+	INIT_LIST_HEAD(&gone);
+	spin_lock(&leaks_lock);
+	list_splice_init(&leaks_reclaimed, &gone);
+	count = leaks_count;
+	leaks_count = 0;
+	spin_unlock(&leaks_lock);
+	leaks_drop(RECLAIMED, &gone);
+	return count;
+}
+
+static const struct proc_ops leaks_ops = {
+	.proc_open = leaks_open,
+	.proc_release = leaks_release,
+	.proc_ioctl = leaks_ioctl,
+	.proc_lseek = noop_llseek,
+};
+
+static int __init leaks_init(void)
+{
+	struct shrinker *shrinker = shrinker_alloc(0, "leaks");
+	int n;
+
+	if (!shrinker)
+		return -ENOMEM;
+	for (n = 0; n < CACHES; n++) {
+		caches[n] = kmem_cache_create(names[n], sizeof(struct leak), 0, 0, NULL);
+		if (!caches[n])
+			return -ENOMEM;
+	}
+	shrinker->count_objects = leaks_shrinkable;
+	shrinker->scan_objects = leaks_shrink;
+	shrinker_register(shrinker);
+	if (!proc_create("partywall-leaks", 0444, NULL, &leaks_ops))
+		return -ENOMEM;
+	return 0;
+}
+module_init(leaks_init);
+
+MODULE_DESCRIPTION("Memory of which is known what becomes of it");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What operations leave behind in memory: known by construction, and on Debian's kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import kmodule
+import pytest
+
+from partywall import workloads
+from partywall.core.progress import Quiet
+from partywall.kernels import Kernel
+from partywall.measure import growth
+from partywall.measure.run import Wanted
+from partywall.results.growth import Growth, Left, Operation
+from partywall.workloads import Workload
+
+LEAKS = Path(__file__).resolve().parent / "leaks"
+
+# What is left of a cache: objects of an operation, who is charged, what takes it back.
+KNOWN = {
+    "leak_forever": (1.0, 0.0, "nothing"),
+    "leak_half": (0.5, 0.0, "nothing"),
+    "leak_exit": (1.0, 0.0, "exit"),
+    "leak_charged": (1.0, 1.0, "exit"),
+    "leak_reclaimed": (1.0, 0.0, "reclaim"),
+}
+NONE = ("leak_ring", "leak_warm", "leak_freed", "leak_later")
+
+
+@pytest.fixture(scope="module")
+def leaks(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Operation:
+    """What the module's operation leaves behind."""
+    module = kmodule.build(LEAKS / "module", kernel, Quiet())
+    ready = kmodule.with_module(kernel, module, tmp_path_factory.mktemp("modules"))
+    workload = Workload(
+        name="leaks",
+        source=LEAKS,
+        summary="memory of which is known what becomes of it",
+        operation="all cases in turn",
+        warmup=16,
+        window=128,
+        modules=("leaks",),
+    )
+    (found,) = growth.growth(Wanted(kernel=ready, workloads=[workload]), Quiet()).operations
+    return found
+
+
+def of_cache(operation: Operation, name: str) -> list[Left]:
+    return [one for one in operation.left if one.what == name]
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_what_is_left_is_found_with_who_pays_and_what_takes_it_back(
+    leaks: Operation, name: str
+) -> None:
+    (left,) = of_cache(leaks, name)
+    assert (left.objects, left.charged, left.back) == KNOWN[name]
+    # Two words of a list, two of RCU's, ten of data.
+    assert left.bytes == 112 * left.objects
+    assert left.made_by[0] in {"leaks_make", "leaks_operation"}
+
+
+@pytest.mark.parametrize("name", NONE)
+def test_what_is_freed_replaced_or_made_once_is_not(leaks: Operation, name: str) -> None:
+    assert not of_cache(leaks, name)
+
+
+def test_pages_and_per_cpu_memory_are_found(leaks: Operation) -> None:
+    pages, everywhere = of_cache(leaks, "pages of the kernel"), of_cache(leaks, "per-CPU memory")
+    # One that nobody is charged for and one that the container is, and those of slabs' lists.
+    assert sum(one.objects for one in pages) == pytest.approx(2.0, abs=0.2)
+    (left,) = everywhere
+    assert (left.objects, left.charged, left.back) == (1.0, 0.0, "nothing")
+    # 48 bytes on each CPU.
+    assert left.bytes == 96
+
+
+@pytest.fixture(scope="module")
+def debian(kernel: Kernel) -> Growth:
+    """What some operations leave behind on Debian's kernel."""
+    chosen = workloads.select(["negative/unique", "negative/repeat", "signal"])
+    return growth.growth(Wanted(kernel=kernel, workloads=chosen), Quiet())
+
+
+def test_a_name_that_is_not_there_stays_once_for_each_layer_and_once_more(debian: Growth) -> None:
+    """Charged to its container, and bounded by nothing but reclaim."""
+    found = of_cache(debian.operations[0], "dentry")
+    assert [(one.objects, one.bytes, one.charged, one.back) for one in found] == [
+        (1.0, 192.0, 1.0, "reclaim")
+    ] * 2
+    assert any("ovl_lookup_positive_unlocked" in one.made_by for one in found)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_what_leaves_nothing_behind_leaves_nothing_behind(debian: Growth, number: int) -> None:
+    assert debian.operations[number].left == []
+
+
+def test_one_that_fails_is_said_and_those_after_it_are_measured(
+    kernel: Kernel, tmp_path: Path
+) -> None:
+    source = tmp_path / "fails"
+    source.mkdir()
+    (source / "fails.c").write_text(
+        '#include <errno.h>\n#include "harness.h"\n'
+        "static void operation(const struct run *run, unsigned long n)\n"
+        '{\n\t(void)run;\n\terrno = EIO;\n\tif (n == 40)\n\t\tfail("the fortieth");\n}\n'
+        "const struct workload workload = { .operation = operation };\n"
+    )
+    (signal,) = workloads.select(["signal"])
+    fails = signal.model_copy(update={"name": "fails", "source": source, "variant": ""})
+    found = growth.growth(Wanted(kernel=kernel, workloads=[fails, signal]), Quiet())
+    assert [one.title for one in found.operations] == [signal.title]
+    (failed,) = found.failed
+    assert "the fortieth: Input/output error" in failed.why

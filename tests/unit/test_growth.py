@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is said of memory that stays, and when it is said to grow."""
+
+from __future__ import annotations
+
+import io
+from typing import Any, cast
+
+import pytest
+from rich.console import Console
+
+from partywall import workloads
+from partywall.analyse.growth import LEAST, RATE
+from partywall.analyse.growth.looks import per_operation
+from partywall.analyse.growth.makers import telling
+from partywall.core.errors import EnvironmentProblem
+from partywall.measure import growth as measuring
+from partywall.measure.plan import Plan
+from partywall.measure.run import Wanted
+from partywall.report import growth as view
+from partywall.results.failures import Failure
+from partywall.results.growth import Growth, Left, Operation
+from partywall.results.setting import Environment, KernelId
+
+DENTRY = Left(
+    kind="slab",
+    what="dentry",
+    made_by=("__d_alloc", "d_alloc_parallel"),
+    objects=1.0,
+    bytes=192.0,
+    charged=1.0,
+    after={"gone": 1.0, "reclaimed": 0.0, "ended": 0.0},
+)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "rate"),
+    [
+        (100, 200, 1.0),
+        (50, 100, 0.5),
+        # Batches, such as pages of objects.
+        (3, 12, 0.06),
+        (9, 9, 0.045),
+        # What only fills up: less in twice as many operations.
+        (100, 99, 0.0),
+        # What began in the second step has nothing to do with the operations.
+        (0, 200, 0.0),
+        (24, 200, 0.0),
+        (-5, 200, 0.0),
+        # So few may be anything else's.
+        (4, LEAST - 1, 0.0),
+        (4, LEAST, LEAST / 200),
+    ],
+)
+def test_what_grows_grows_twice_as_much_in_twice_as_many(
+    first: int, second: int, rate: float
+) -> None:
+    assert per_operation(first, second, 100) == pytest.approx(rate)
+
+
+def test_what_grows_in_one_of_many_operations_is_not_said() -> None:
+    operations = 10_000
+    least = int(RATE * 2 * operations)
+    assert per_operation(least // 2, least, operations)
+    assert not per_operation(least // 2, least - 1, operations)
+
+
+def test_of_a_stack_is_told_what_lies_between_the_allocator_and_the_system_call() -> None:
+    stack = [
+        *("slab_alloc_node", "kmem_cache_alloc_lru_noprof", "__d_alloc", "d_alloc_parallel"),
+        *("__lookup_slow", "path_lookupat", "__do_sys_access", "do_syscall_64"),
+        "entry_SYSCALL_64_after_hwframe",
+    ]
+    assert telling(stack) == ("__d_alloc", "d_alloc_parallel", "__lookup_slow", "path_lookupat")
+    assert telling(["kmalloc_node_noprof", "alloc_slab_obj_exts"]) == ("alloc_slab_obj_exts",)
+    assert telling(["kvmalloc_node_noprof", "kmemdup_noprof", "sk_alloc"]) == ("sk_alloc",)
+    assert telling([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("after", "back"),
+    [
+        ({"gone": 0.0, "reclaimed": 0.0, "ended": 0.0}, "exit"),
+        ({"gone": 0.05, "reclaimed": 0.0, "ended": 0.0}, "exit"),
+        ({"gone": 0.06, "reclaimed": 0.01, "ended": 0.0}, "reclaim"),
+        ({"gone": 1.0, "reclaimed": 1.0, "ended": 0.0}, "container's end"),
+        ({"gone": 1.0, "reclaimed": 0.5, "ended": 0.5}, "nothing"),
+        ({"gone": 1.0, "reclaimed": 1.0}, None),
+        ({}, None),
+    ],
+)
+def test_what_takes_it_back_is_the_first_that_does(
+    after: dict[str, float], back: str | None
+) -> None:
+    assert DENTRY.model_copy(update={"after": after}).back == back
+
+
+@pytest.mark.parametrize(
+    ("charged", "verdict"), [(1.0, "charged"), (0.96, "charged"), (0.94, "growth"), (0.0, "growth")]
+)
+def test_growth_is_what_no_container_pays_for(charged: float, verdict: str) -> None:
+    assert DENTRY.model_copy(update={"charged": charged}).verdict == verdict
+
+
+def found(*left: Left, failed: list[Failure] | None = None) -> Growth:
+    nobody = dict.fromkeys(["source", "release", "version", "build_id", "image_sha256"], "x")
+    environment: dict[str, Any] = {
+        "partywall": "0",
+        "qemu": "7",
+        "plugin_abi": 1,
+        "cpu_model": "max",
+        "icount_shift": 1,
+        "command_line": "",
+        "tools": {},
+        "visit_distance": 8,
+    }
+    return Growth(
+        created="2026-01-01T00:00:00Z",
+        kernel=KernelId(**nobody, config_sha256=None),
+        environment=Environment(**environment),
+        containers=2,
+        least=8,
+        rate=0.02,
+        operations=[
+            Operation(title="a/b", operation="one of b", count=100, left=list(left)),
+            Operation(title="c", operation="one of c", count=100, left=[]),
+        ],
+        failed=failed or [],
+    )
+
+
+def shown(growth: Growth, *, everything: bool = False) -> str:
+    out = io.StringIO()
+    view.render(growth, Console(file=out, width=80), everything=everything)
+    return out.getvalue()
+
+
+def test_what_nobody_pays_for_comes_first() -> None:
+    leak = DENTRY.model_copy(
+        update={
+            "what": "leak",
+            "charged": 0.0,
+            "bytes": 8.0,
+            "after": dict.fromkeys(DENTRY.after, 1.0),
+        }
+    )
+    text = shown(found(DENTRY, leak))
+    assert text.index("a/b: leak") < text.index("a/b: dentry")
+    assert "taken back by nothing that was tried: 100% outlives its container" in " ".join(
+        text.split()
+    )
+    assert "Nothing is left behind by 1 of 2 operations" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_where_nothing_grows_it_is_said() -> None:
+    text = shown(found())
+    assert "none: all that operations leave behind is charged to a container" in text
+    assert "Nothing is left behind by 2 of 2 operations" in text
+
+
+def test_what_was_not_measured_is_said_with_its_reason() -> None:
+    text = shown(found(failed=[Failure(title="d", operation="one of d", why="it went out")]))
+    assert "d: it went out" in text
+
+
+def test_of_many_rows_some_are_shown() -> None:
+    many = found(*[DENTRY] * (view.SHOWN + 3))
+    assert "3 more rows; --all shows them" in " ".join(shown(many).split())
+    assert shown(many, everything=True).count("a/b: dentry") == view.SHOWN + 3
+
+
+def test_what_an_operation_leaves_uncharged_is_summed() -> None:
+    half = DENTRY.model_copy(update={"charged": 0.5})
+    assert found(DENTRY, half).operations[0].uncharged == 96
+
+
+def test_if_all_fail_the_first_is_said() -> None:
+    (signal,) = workloads.select(["signal"])
+    wanted = cast(Wanted, type("Wanted", (), {"workloads": [signal]}))
+    with pytest.raises(EnvironmentProblem, match=f"{signal.title}: it went out"):
+        measuring._document(wanted, cast(Plan, None), [EnvironmentProblem("it went out")], set())
+
+
+def test_a_step_is_long_enough_and_no_shorter_than_a_window() -> None:
+    (signal,) = workloads.select(["signal"])
+
+    def step(**update: object) -> int:
+        return measuring._long_enough(signal.model_copy(update=update)).window
+
+    assert step(window=4) == measuring.LEAST_OPERATIONS
+    assert step(window=1000) == 1000
+    assert step(window=4, bundle=True) == 4
