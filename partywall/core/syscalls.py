@@ -25,4 +25,10 @@ def numbers(header: Path = HEADER) -> dict[str, int]:
 
 def name(number: int) -> str:
     """Name of a system call, or its number if the headers are older than it."""
-    return next((name for name, n in numbers().items() if n == number), f"#{number}")
+    return _names().get(number, f"#{number}")
+
+
+@lru_cache
+def _names() -> dict[int, str]:
+    """The first name of every number."""
+    return {number: name for name, number in reversed(numbers().items())}

@@ -101,6 +101,8 @@ class Code:
 
     prog: drgn.Program
     at: dict[str, int]
+    reads: list[int]
+    """Where the program's memory was read."""
 
     def call_before(self, label: str) -> int:
         """The address of the call that returns to a label: five bytes long."""
@@ -113,6 +115,7 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> Code:
     flags = (*programs.BARE[:-1], "-g", "-O2", "-fno-optimize-sibling-calls")
     path = programs.compiled(directory, "program", SOURCE, *flags)
     prog = drgn.Program(drgn.host_platform)
+    reads: list[int] = []
     with path.open("rb") as file:
         elf = ELFFile(file)
         for segment in elf.iter_segments("PT_LOAD"):
@@ -121,6 +124,7 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> Code:
             def read(
                 address: int, count: int, offset: int, physical: bool, data: bytes = data
             ) -> bytes:
+                reads.append(address)
                 return data[offset : offset + count]
 
             prog.add_memory_segment(segment["p_vaddr"], len(data), read)
@@ -129,7 +133,7 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> Code:
     module = prog.extra_module("program", create=True)
     module.address_range = (0x400000, 0x500000)
     module.try_file(path, force=True)
-    return Code(prog, at)
+    return Code(prog, at, reads)
 
 
 def told(found: Iterable[tuple[drgn.Type, int]]) -> set[tuple[str | None, int]]:
@@ -212,6 +216,25 @@ def test_memory_of_which_nothing_is_known_is_what_it_is_used_as(code: Code) -> N
         # All that the lock's own code knows of it, which the first has in it.
         ("int", 1008, 1),
     ]
+
+
+def test_a_place_in_the_code_is_read_once_however_many_objects_it_uses(code: Code) -> None:
+    def reads(objects: int) -> int:
+        guesser = TypeGuesser(code.prog, CodeNamer(code.prog))
+        before = len(code.reads)
+        for number in range(objects):
+            here = 1000 * number
+            seen = [
+                Evidence(here + 12, 4, code.at["use_it"], 0),
+                Evidence(here + 8, 4, code.at["take_it"], code.call_before("after")),
+                Evidence(here + 80, 8, code.at["set_it"], 0),
+            ]
+            assert len(guesser.around(seen, 1000 * objects)) == 3
+        return len(code.reads) - before
+
+    few = reads(1)
+    assert few > 0
+    assert reads(100) == few
 
 
 def test_what_starts_before_the_memory_looked_at_is_told_as_well(code: Code) -> None:

@@ -60,6 +60,8 @@ class Registers:
         }
         self.pointers = lru_cache(maxsize=None)(self._pointers)
         self.argument = lru_cache(maxsize=None)(self._argument)
+        # One place in the code may use thousands of objects.
+        self._based = lru_cache(maxsize=None)(self._find_based)
 
     def _pointers(self, address: int) -> dict[str, tuple[Pointer, ...]]:
         """Register (capstone's name) -> pointers in it; innermost scope first."""
@@ -116,7 +118,7 @@ class Registers:
         found = [type_ for type_, _ in self._based(address, indexed=True) if _is_number(type_)]
         return found[0] if found else None
 
-    def _based(self, address: int, *, indexed: bool) -> list[tuple[Type, int]]:
+    def _find_based(self, address: int, *, indexed: bool) -> list[tuple[Type, int]]:
         """What the base register points to; ``indexed``: even if there is an index."""
         for insn in self._instructions(address, address + 1):
             # A string instruction goes on from where the pointer was, and may have two.
