@@ -190,6 +190,12 @@ def check(wanted: Wanted, *, guests: bool) -> list[Cpu]:
             f"{wanted.workload.title} can't run by the clock: each operation uses something up",
             "check and compare count its operations",
         )
+    if wanted.workload.guests_only and not guests:
+        raise UsageProblem(
+            f"{wanted.workload.title} changes cgroups or network devices, and is not run on "
+            "this machine's own kernel",
+            "name a kernel with --kernel: in guests it runs",
+        )
     chosen = cpus.choose(cpus.allowed(), max(wanted.counts) * wanted.cpus, wanted.placement)
     if not guests:
         native.possible()

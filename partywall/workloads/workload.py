@@ -49,6 +49,8 @@ class _Facts(BaseModel):
     its mounts before the warm-up: what the container's own start does, anywhere."""
     lower_files: int = Field(default=0, ge=0)
     """Files of 4 KiB, numbered from 0, in ``lower/`` beside the image's shared file."""
+    guests_only: bool = False
+    """It changes more of a machine than its own namespaces, so it never runs on the user's."""
     bundle: bool = False
     """The image has crun and a bundle for it, so that a container can start containers."""
 

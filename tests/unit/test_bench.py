@@ -93,6 +93,15 @@ def test_guests_need_no_root(monkeypatch: pytest.MonkeyPatch) -> None:
         bench.check(wanted, guests=False)
 
 
+@pytest.mark.parametrize("name", ["cgroup/io-stat", "container/exec", "traffic/udp-own"])
+def test_what_changes_the_machine_runs_in_guests_alone(name: str) -> None:
+    (workload,) = workloads.select([name])
+    wanted = bench.Wanted(workload, counts=[1])
+    assert bench.check(wanted, guests=True)
+    with pytest.raises(UsageProblem, match="own kernel"):
+        bench.check(wanted, guests=False)
+
+
 def test_a_containers_processes_are_added_up() -> None:
     counts = [Count(n, 10 * (n + 1), 1_000_000_000) for n in range(4)]
     assert bench.each(counts, 1) == pytest.approx([10, 20, 30, 40])

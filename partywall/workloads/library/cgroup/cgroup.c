@@ -21,27 +21,33 @@
 #define PAGE 4096
 /*
  * What is counted of memory is added up for a reader when 64 changes for each of
- * the machine's CPUs are new: 512 of 8. A page makes three, mapped and not any more.
+ * the machine's CPUs are new. A page makes three, mapped and not any more.
  */
-#define PAGES 512
+#define LEAST_PAGES 512
+#define PAGES_PER_CPU 22
 
 /* Of this process: its cgroup, and two below it. */
 static char own[48], below[2][64];
 static int files[2] = { -1, -1 }, cgroup = -1;
-static pid_t sleeper;
+/* To a process in it, and from that: a byte each. */
+static int question[2], answer[2];
+static size_t pages;
 static char *memory;
 
-static void prepare_name(const struct run *run)
+static void prepare_own(const struct run *run)
 {
 	cgroups_make_writable();
 	cgroups_hand_on();
 	snprintf(own, sizeof(own), CGROUPS "/pw-%u", run->index);
+	make_dir(own);
 }
 
-static void prepare_own(const struct run *run)
+/* One with the container's controllers, whose dead are this process' own. */
+static void prepare_below(const struct run *run)
 {
-	prepare_name(run);
-	make_dir(own);
+	prepare_own(run);
+	cgroups_hand_on_from(own);
+	snprintf(below[0], sizeof(below[0]), "%s/0", own);
 }
 
 static void prepare_within(const struct run *run)
@@ -71,31 +77,46 @@ static void prepare_clone(const struct run *run)
 	check(cgroup < 0, own);
 }
 
+/* Sleeps until it is asked, and answers. */
+static void __attribute__((noreturn)) sleep_between(void)
+{
+	char byte;
+
+	while (read(question[0], &byte, 1) == 1 && write(answer[1], &byte, 1) == 1)
+		;
+	_exit(1);
+}
+
 static void prepare_sleeper(const struct run *run)
 {
+	pid_t sleeper;
+
 	prepare_own(run);
+	check(pipe(question) || pipe(answer), "pipe");
 	sleeper = fork();
 	check(sleeper < 0, "fork");
 	if (!sleeper)
-		for (;;)
-			pause();
+		sleep_between();
 	snprintf(cgroups_text, sizeof(cgroups_text), "%d", sleeper);
 	cgroups_must_put(own, "cgroup.procs", cgroups_text);
 }
 
 static void prepare_memory(const struct run *run)
 {
+	size_t cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
 	(void)run;
+	pages = cpus * PAGES_PER_CPU > LEAST_PAGES ? cpus * PAGES_PER_CPU : LEAST_PAGES;
 	/* Shared, so that the pages stay when they are not mapped any more. */
-	memory = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	memory = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	check(memory == MAP_FAILED, "mmap");
 }
 
 static void op_make(unsigned long n)
 {
 	(void)n;
-	check(mkdir(own, 0755), "mkdir");
-	check(rmdir(own), "rmdir");
+	check(mkdir(below[0], 0755), "mkdir");
+	check(rmdir(below[0]), "rmdir");
 }
 
 /* Those that were removed die in work items, long after. */
@@ -104,7 +125,7 @@ static void last_make(unsigned long n)
 	struct timespec moment = { .tv_nsec = 1000 * 1000 };
 
 	op_make(n);
-	while (cgroups_get(CGROUPS, "cgroup.stat"), !strstr(cgroups_text, "nr_dying_descendants 0\n")) {
+	while (cgroups_get(own, "cgroup.stat"), !strstr(cgroups_text, "nr_dying_descendants 0\n")) {
 		nanosleep(&moment, NULL);
 		if (moment.tv_nsec < 256 * 1000 * 1000)
 			moment.tv_nsec *= 2;
@@ -145,7 +166,13 @@ static void op_cpu_max(unsigned long n)
 
 static void op_cpuset_cpus(unsigned long n)
 {
-	cgroups_must_put(own, "cpuset.cpus", n % 2 ? "" : "0");
+	/* A write of nothing is none. */
+	char cpu[16] = "\n";
+
+	/* Of several CPUs it is left with one. */
+	if (!(n % 2))
+		snprintf(cpu, sizeof(cpu), "%d\n", sched_getcpu());
+	cgroups_must_put(own, "cpuset.cpus", cpu);
 }
 
 static void op_pids_max(unsigned long n)
@@ -155,7 +182,7 @@ static void op_pids_max(unsigned long n)
 
 static void op_freeze(unsigned long n)
 {
-	char path[64];
+	char path[64], byte = 0;
 	struct pollfd events = { .events = POLLPRI };
 
 	(void)n;
@@ -174,14 +201,17 @@ static void op_freeze(unsigned long n)
 	}
 	close(events.fd);
 	cgroups_must_put(own, "cgroup.freeze", "0");
+	/* A cgroup says that it is thawed at once, and until who slept runs it could not freeze again. */
+	check(write(question[1], &byte, 1) != 1 || read(answer[0], &byte, 1) != 1,
+	      "an answer of what was frozen");
 }
 
 static void op_memory_stat(unsigned long n)
 {
 	(void)n;
-	for (size_t page = 0; page < PAGES; page++)
+	for (size_t page = 0; page < pages; page++)
 		((volatile char *)memory)[page * PAGE] = 1;
-	check(madvise(memory, PAGES * PAGE, MADV_DONTNEED), "madvise");
+	check(madvise(memory, pages * PAGE, MADV_DONTNEED), "madvise");
 	cgroups_get(CGROUPS, "memory.stat");
 }
 
@@ -197,42 +227,14 @@ static void op_pressure(unsigned long n)
 	cgroups_get(CGROUPS, "cpu.pressure");
 }
 
-static const struct operation operations[] = {
-	{ "make", op_make, prepare_name },
-	{ "clone-into", op_clone_into, prepare_clone },
-	{ "move", op_move, prepare_two },
-	{ "memory-max", op_memory_max, prepare_within },
-	{ "cpu-max", op_cpu_max, prepare_within },
-	{ "cpuset-cpus", op_cpuset_cpus, prepare_own },
-	{ "pids-max", op_pids_max, prepare_within },
-	{ "freeze", op_freeze, prepare_sleeper },
-	{ "memory-stat-used", op_memory_stat, prepare_memory },
-	{ "io-stat", op_io_stat, NULL },
-	{ "pressure", op_pressure, NULL },
-};
-
-static const struct operation *chosen;
-
-static void prepare(const struct run *run)
-{
-	chosen = operation_named(operations, sizeof(operations) / sizeof(*operations), run->variant);
-	if (chosen->prepare)
-		chosen->prepare(run);
-}
-
-static void operation(const struct run *run, unsigned long n)
-{
-	(void)run;
-	chosen->run(n);
-}
-
-static void last(const struct run *run, unsigned long n)
-{
-	(void)run;
-	if (chosen->run == op_make)
-		last_make(n);
-	else
-		chosen->run(n);
-}
-
-const struct workload workload = { .prepare = prepare, .operation = operation, .last = last };
+FAMILY({ "make", op_make, prepare_below, .last = last_make },
+       { "clone-into", op_clone_into, prepare_clone },
+       { "move", op_move, prepare_two },
+       { "memory-max", op_memory_max, prepare_within },
+       { "cpu-max", op_cpu_max, prepare_within },
+       { "cpuset-cpus", op_cpuset_cpus, prepare_own },
+       { "pids-max", op_pids_max, prepare_within },
+       { "freeze", op_freeze, prepare_sleeper },
+       { "memory-stat-used", op_memory_stat, prepare_memory },
+       { "io-stat", op_io_stat },
+       { "pressure", op_pressure });

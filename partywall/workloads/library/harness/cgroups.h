@@ -64,6 +64,26 @@ static inline void cgroups_make_writable(void)
 	      "remounting " CGROUPS);
 }
 
+/* What is to be written for all of a cgroup's controllers to be handed on. */
+static inline void cgroups_controllers(const char *dir, char *wanted, size_t size)
+{
+	char *word, *rest;
+
+	*wanted = 0;
+	cgroups_get(dir, "cgroup.controllers");
+	for (word = strtok_r(cgroups_text, " \n", &rest); word; word = strtok_r(NULL, " \n", &rest))
+		snprintf(wanted + strlen(wanted), size - strlen(wanted), "+%s ", word);
+}
+
+/* Of a cgroup without processes. */
+static inline void cgroups_hand_on_from(const char *dir)
+{
+	char wanted[512];
+
+	cgroups_controllers(dir, wanted, sizeof(wanted));
+	cgroups_must_put(dir, "cgroup.subtree_control", wanted);
+}
+
 /*
  * Only a cgroup without processes hands controllers on: all go to one below, as
  * the start script of Docker's own image for Docker in Docker has it. Siblings do
@@ -71,13 +91,11 @@ static inline void cgroups_make_writable(void)
  */
 static inline void cgroups_hand_on(void)
 {
-	char wanted[512] = "", *word, *rest;
+	char wanted[512], *word, *rest;
 	int failed;
 
 	make_dir(CGROUPS "/init");
-	cgroups_get(CGROUPS, "cgroup.controllers");
-	for (word = strtok_r(cgroups_text, " \n", &rest); word; word = strtok_r(NULL, " \n", &rest))
-		snprintf(wanted + strlen(wanted), sizeof(wanted) - strlen(wanted), "+%s ", word);
+	cgroups_controllers(CGROUPS, wanted, sizeof(wanted));
 	do {
 		cgroups_get(CGROUPS, "cgroup.procs");
 		for (word = strtok_r(cgroups_text, "\n", &rest); word; word = strtok_r(NULL, "\n", &rest)) {

@@ -3,8 +3,9 @@
  * A family of operations in one file: each is a variant of the workload.
  *
  *	static void op_dup(unsigned long n) { ... }
- *	FAMILY({ "dup", op_dup, NULL },
- *	       { "pipe", op_pipe, prepare_pipe })
+ *	FAMILY({ "dup", op_dup },
+ *	       { "pipe", op_pipe, prepare_pipe },
+ *	       { "make", op_make, prepare_make, .last = last_make })
  *
  * defines `workload`.
  */
@@ -23,6 +24,8 @@ struct operation {
 	void (*run)(unsigned long n);
 	/* Makes what the operation needs.  Optional. */
 	void (*prepare)(const struct run *run);
+	/* As of a workload: waits for what is left to be done.  Optional. */
+	void (*last)(unsigned long n);
 };
 
 /* Ends the process with what failed, if it did. */
@@ -50,6 +53,8 @@ static inline const struct operation *operation_named(const struct operation *ta
 }
 
 #define FAMILY(...)							\
+	/* What is optional may be left out. */				\
+	_Pragma("GCC diagnostic ignored \"-Wmissing-field-initializers\"") \
 	static const struct operation operations[] = { __VA_ARGS__ };	\
 	static const struct operation *chosen;				\
 	static void prepare_chosen(const struct run *run)		\
@@ -64,9 +69,15 @@ static inline const struct operation *operation_named(const struct operation *ta
 		(void)run;						\
 		chosen->run(n);						\
 	}								\
+	static void last_chosen(const struct run *run, unsigned long n)	\
+	{								\
+		(void)run;						\
+		(chosen->last ? chosen->last : chosen->run)(n);		\
+	}								\
 	const struct workload workload = {				\
 		.prepare = prepare_chosen,				\
 		.operation = run_chosen,				\
+		.last = last_chosen,					\
 	}
 
 #endif

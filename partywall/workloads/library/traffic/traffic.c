@@ -129,21 +129,27 @@ static int connected(int fd, const struct sockaddr_in *address)
 	return !connect(fd, (const struct sockaddr *)address, sizeof(*address));
 }
 
-/* 64 bytes from one to another; 0 if they do not come. */
+/* 64 bytes with a number from one to another; 0 if they do not come. */
 static int passes(int from, int to)
 {
-	static const char sent[LENGTH];
-	char got[LENGTH];
-	size_t length = 0;
+	static unsigned long number;
+	union {
+		unsigned long number;
+		char bytes[LENGTH];
+	} sent = { .number = ++number }, got;
+	size_t length;
 
-	check(send(from, sent, LENGTH, MSG_NOSIGNAL) != LENGTH, "send");
-	while (length < LENGTH) {
-		ssize_t part = recv(to, got + length, LENGTH - length, 0);
+	check(send(from, &sent, LENGTH, MSG_NOSIGNAL) != LENGTH, "send");
+	/* Those that were given up may come after all. */
+	do {
+		for (length = 0; length < LENGTH;) {
+			ssize_t part = recv(to, got.bytes + length, LENGTH - length, 0);
 
-		if (part <= 0)
-			return 0;
-		length += part;
-	}
+			if (part <= 0)
+				return 0;
+			length += part;
+		}
+	} while (got.number != number);
 	return 1;
 }
 
@@ -157,6 +163,8 @@ static void prepare_udp(const struct run *run)
 	}
 	for (int n = 0; !passes(sockets[CLIENT], sockets[SERVER]); n++)
 		check(n == TRIES, "the first datagram");
+	for (int n = 0; !passes(sockets[SERVER], sockets[CLIENT]); n++)
+		check(n == TRIES, "the first answer");
 }
 
 static void prepare_listener(const struct run *run)
