@@ -187,6 +187,11 @@ static int drop_cgroup(const char *path, const struct stat *st, int flag, struct
 	return 0;
 }
 
+static void drop_empty_cgroups(void)
+{
+	nftw(CGROUPS, drop_cgroup, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
 /* Those below the container's own, in one of which its first process may be. */
 static int has_cgroups(void)
 {
@@ -206,10 +211,12 @@ static void drop_cgroups(void)
 	case 0:
 		/* Docker mounts them read-only. Who made some may change mounts of its own. */
 		cgroups_make_writable();
+		/* All but those with a process in them: one that hands controllers on has them kept. */
+		drop_empty_cgroups();
 		keep_controllers();
 		cgroups_must_put(CGROUPS, "cgroup.procs", "1");
 		cgroups_must_put(CGROUPS, "cgroup.procs", "0");
-		nftw(CGROUPS, drop_cgroup, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+		drop_empty_cgroups();
 		_exit(0);
 	}
 	wait(NULL);
