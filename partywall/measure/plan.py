@@ -46,6 +46,10 @@ def possible(shape: Topology) -> None:
         )
 
 
+_MANY = 1_000_000
+"""Places in memory and code that take a minute to name; most operations have a tenth of it."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """What to measure and how.
@@ -170,6 +174,7 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
                 names.check_build(machine.said("build"), plan.kernel)
                 raise
         check_windows(recorded, plan.topology)
+        say_if_long(recorded, plan.workload.title, progress)
         with progress.step(f"{plan.title}: walls and their names"):
             prog = names.attach(machine, plan.kernel)
             found = plan.analysis(recorded, watched, prog).conclude(plan.confinement, digest)
@@ -192,4 +197,15 @@ def check_windows(recorded: Recording, topology: Topology) -> None:
         raise EnvironmentProblem(
             f"{len(missing) or topology.total - len(cpus)} CPUs ran no window",
             "is the program marked on every CPU? --no-markers measures its whole run",
+        )
+
+
+def say_if_long(recorded: Recording, title: str, progress: Progress) -> None:
+    """Say so if a recording has so much in it that naming it takes long."""
+    uses = sum(len(party.accesses) for party in recorded.parties)
+    if uses > _MANY:
+        lines = sum(len(party.lines) for party in recorded.parties)
+        progress.note(
+            f"{title}: {uses:,} uses of {lines:,} lines are to be named, which takes minutes and "
+            "much memory; fewer --containers have fewer"
         )

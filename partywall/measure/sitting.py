@@ -24,7 +24,7 @@ from partywall.core.errors import EnvironmentProblem, PartywallError
 from partywall.core.progress import Progress
 from partywall.guest import Guest, sitting
 from partywall.guest.sitting import Round
-from partywall.measure.plan import Plan, check_windows
+from partywall.measure.plan import Plan, check_windows, say_if_long
 from partywall.record import hooks, recording
 from partywall.record.recording import Recording
 from partywall.results.result import WorkloadResult
@@ -144,6 +144,7 @@ def _sit(
                     found.add(error)
                     break
                 if isinstance(recorded, Recording):
+                    say_if_long(recorded, each.title, progress)
                     found.add(_analysed(recorded, watched, memory_of, plan, each, digest))
                     machine.recording_of(number).unlink()
                     gc.collect()
