@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from partywall.analyse.judgement import Judgement
-from partywall.analyse.transfers import Lines, Parties
+from partywall.analyse.transfers import Parties, Visits
+from partywall.record.recording import Kind
 from partywall.results.touches import Touch, Touched
 
 Array = npt.NDArray[Any]
@@ -30,35 +31,56 @@ class Side:
     window: int
 
 
+@dataclass(frozen=True)
+class Judged:
+    """The judgement on one kind of work.
+
+    ``number``: of its lines, shape (lines,); ``name``: of a line's object, by its row.
+    """
+
+    kind: Kind
+    number: Array
+    judgement: Judgement
+    name: Callable[[int], str]
+
+
 def touch(
     victim: Side,
     neighbour: Side,
-    lines: Lines,
+    lines: Visits,
     parties: Parties,
-    judged: Judgement,
+    judged: Iterable[Judged],
     *,
     at: int,
-    name: Callable[[int], str],
 ) -> Touch:
     """Return what neighbours do to a victim, at ``at`` containers: one, and the others theirs.
 
     Per operation of the victim, for each of which each neighbour does one: a writing visit
     costs a transfer if a neighbour visited since, a reading one if one wrote since, as in
-    `partywall.analyse.transfers.transfers`. ``name``: of a line by its row, its object's.
+    `partywall.analyse.transfers.transfers`. ``judged``: both kinds of work; what deferred
+    work costs is what a line moves more if it counts beside the foreground, as elsewhere.
     A variable that each CPU has is one object here: on which CPUs a victim ran would make
     it another beside others than beside its like.
     """
-    mine, theirs = (_columns(parties, side) for side in (victim, neighbour))
-    reads, writes = (counts[:, mine] / victim.window for counts in (lines.reads, lines.writes))
     scale = (at - 1) / len(neighbour.containers)
-    wrote = lines.writes[:, theirs].sum(axis=1) / neighbour.window * scale
-    visited = wrote + lines.reads[:, theirs].sum(axis=1) / neighbour.window * scale
-    moved = np.minimum(writes, visited[:, None]) + np.minimum(reads, wrote[:, None])
-    # Of one process, on average.
-    each = moved.mean(axis=1)
+    mine, theirs = (_columns(parties, side) for side in (victim, neighbour))
+
+    def moved(reads: Array, writes: Array) -> Array:
+        """Transfers of each line for one process, on average."""
+        wrote = writes[:, theirs].sum(axis=1, keepdims=True) / neighbour.window * scale
+        visited = wrote + reads[:, theirs].sum(axis=1, keepdims=True) / neighbour.window * scale
+        read, written = (counts[:, mine] / victim.window for counts in (reads, writes))
+        return np.asarray((np.minimum(written, visited) + np.minimum(read, wrote)).mean(axis=1))
+
+    own = moved(lines.reads, lines.writes)
+    both = moved(lines.reads + lines.late_reads, lines.writes + lines.late_writes)
     found: dict[str, float] = defaultdict(float)
-    for row in np.flatnonzero(judged.walls & _both(judged, victim, neighbour)).tolist():
-        found[_ONE_CPU.sub(" of each CPU", name(row))] += float(each[row])
+    for one in judged:
+        costs = both - own if one.kind == Kind.DEFERRED else own
+        walls = one.judgement.walls & _both(one.judgement, victim, neighbour)
+        for row in np.flatnonzero(walls).tolist():
+            line = np.searchsorted(lines.number, one.number[row])
+            found[_ONE_CPU.sub(" of each CPU", one.name(row))] += float(costs[line])
     objects = [Touched(object=one, transfers=rate) for one, rate in found.items() if rate > 0]
     objects.sort(key=lambda one: (-one.transfers, one.object))
     return Touch(

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partywall.analyse import names, verdict
+from partywall.analyse.beside import Judged
 from partywall.analyse.judgement import Judgement
 from partywall.analyse.layout import patterns
 from partywall.analyse.sharing import Patterns, Uses, groups_of, part_of, split_saves
@@ -65,6 +66,7 @@ class Work:
         self.lines = lines
         self._setting = setting
         uses = Uses(recorded, kind)
+        self._kind = kind
         self._patterns = Patterns(recorded, kind)
         self._busiest = uses.busiest()
         self.namer = names.LineNamer(known, uses)
@@ -201,6 +203,11 @@ class Work:
             walls=[line for _, lines in walls for line in lines],
             passing=self.passing(judged, objects),
         )
+
+    def to_touch(self) -> Judged:
+        """Return the judgement between containers, for `partywall.analyse.beside.touch`."""
+        judged = self.judged("between", self.objects())
+        return Judged(self._kind, self.lines.number, judged, lambda row: self.name(row).object.name)
 
     def _others(self, scope: Scope, *, at: bool) -> Array:
         """As in `transfers.transfers`; ``at``: at the number that the verdict is for."""

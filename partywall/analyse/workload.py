@@ -144,15 +144,11 @@ class Analysis:
 
     def touches(self, sides: tuple[Side, Side]) -> tuple[Touch, Touch]:
         """Return what each of two groups of containers does to the other."""
-        lines = self._lines
-        judged = self._own.judged("between", self._own.objects())
-
-        def name(row: int) -> str:
-            return self._own.name(row).object.name
-
+        judged = [self._own.to_touch(), self._late.to_touch()]
         at = self._at or self._topology.containers
+        visits = self._visits.moving()
         first, second = (
-            touch(one, other, lines, self._parties, judged, at=at, name=name)
+            touch(one, other, visits, self._parties, judged, at=at)
             for one, other in (sides, sides[::-1])
         )
         return first, second
