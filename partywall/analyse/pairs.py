@@ -42,8 +42,9 @@ class Pairs:
 
 
 def paired(lines: Visits, others: Array, operations: int) -> Pairs:
-    """Return the pairs of ``lines``. ``others``: who takes lines from whom, as for `transfers`.
+    """Return the pairs of ``lines``, as the foreground and deferred work use them.
 
+    ``others``: who takes lines from whom, as for `transfers`.
     How many visits a party makes to a pair lies between two bounds: those of the line
     that it visits more, if it always visits both at once, and the sum, if never.
     """
@@ -51,8 +52,8 @@ def paired(lines: Visits, others: Array, operations: int) -> Pairs:
     shape = (len(number), lines.reads.shape[1])
     slot = (lines.number & np.uint64(1)).astype(np.intp)
     reads, writes = (np.zeros((2, *shape), np.int64) for _ in range(2))
-    reads[slot, row] = lines.reads
-    writes[slot, row] = lines.writes
+    reads[slot, row] = lines.reads + lines.late_reads
+    writes[slot, row] = lines.writes + lines.late_writes
     apart = transfers(reads[0], writes[0], others) + transfers(reads[1], writes[1], others)
     never = transfers(reads.sum(axis=0), writes.sum(axis=0), others)
     both_writes = writes.max(axis=0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from itertools import combinations
 from typing import Any
 
@@ -164,14 +164,14 @@ def part_of(path: str, type_: str | None) -> str:
     return ".".join(parts[: 2 if parts[0].startswith("[") else 1])
 
 
-def groups_of(fields: Iterable[tuple[int, int, str]]) -> list[int]:
+def groups_of(used: Iterable[tuple[int, int, str]]) -> list[int]:
     """Return the masks of words that can't be told or taken apart, of one line.
 
-    ``fields``: offset in the line, size and what the field is a part of, for each. Two
+    ``used``: of fields, offset in the line, size and what each is a part of. Two
     of one part are one group, such as the words of a lock, and two in one word.
     """
     masks: dict[str, int] = defaultdict(int)
-    for offset, size, part in fields:
+    for offset, size, part in used:
         first, last = max(offset, 0) // 8, (min(offset + size, LINE_SIZE) - 1) // 8
         masks[part] |= sum(1 << word for word in range(first, last + 1))
     groups: list[int] = []
@@ -216,3 +216,20 @@ def split_saves(visits: Together, groups: Iterable[int], others: Array) -> float
             break
         apart = [group for group in apart if group not in (one, other)] + [one | other]
     return max(0.0, whole - sum(cost(group) for group in apart))
+
+
+def split_saves_on_top(
+    late: Together, own: Together, groups: Sequence[int], others: Array
+) -> float:
+    """Return how many more transfers go if ``late`` visits count beside ``own`` ones.
+
+    As the transfers of deferred work are those that a line has more: a field that system
+    calls read alone and one that softirqs write are best apart.
+    """
+    both = Together(
+        *(
+            np.concatenate([getattr(part, each.name) for part in (own, late)])
+            for each in fields(Together)
+        )
+    )
+    return max(0.0, split_saves(both, groups, others) - split_saves(own, groups, others))

@@ -15,7 +15,14 @@ from partywall.analyse import names, verdict
 from partywall.analyse.beside import Judged
 from partywall.analyse.judgement import Judgement
 from partywall.analyse.layout import patterns
-from partywall.analyse.sharing import Patterns, Uses, groups_of, part_of, split_saves
+from partywall.analyse.sharing import (
+    Patterns,
+    Uses,
+    groups_of,
+    part_of,
+    split_saves,
+    split_saves_on_top,
+)
 from partywall.analyse.transfers import Lines, Parties
 from partywall.core.topology import Scope, Topology
 from partywall.record.recording import LINE_SHIFT, Kind, Recording
@@ -53,7 +60,10 @@ class Setting:
 
 
 class Work:
-    """The lines that one kind of work visits, by their rows in ``lines``."""
+    """The lines that one kind of work visits, by their rows in ``lines``.
+
+    ``before``: what comes on top of which, as deferred work does of the foreground.
+    """
 
     def __init__(
         self,
@@ -62,8 +72,10 @@ class Work:
         lines: Lines,
         setting: Setting,
         known: names.Knowledge,
+        before: Work | None = None,
     ) -> None:
         self.lines = lines
+        self._before = before
         self._setting = setting
         uses = Uses(recorded, kind)
         self._kind = kind
@@ -221,13 +233,17 @@ class Work:
 
     def _saves(self, address: int, named: names.Named, others: Array) -> float:
         """What splitting a line saves, per operation: nothing where it can't be split."""
-        what = named.object
+        what, used, before = named.object, named.fields, self._before
         if not _can_split(what):
             return 0.0
-        groups = groups_of(
-            (use.offset, use.size, part_of(use.path, what.type)) for use in named.fields
-        )
-        found = split_saves(self._patterns(address), groups, others)
+        if before is not None:
+            used = [*used, *before.namer.line(address, self._setting.operations).fields]
+        groups = groups_of((use.offset, use.size, part_of(use.path, what.type)) for use in used)
+        here = self._patterns(address)
+        if before is None:
+            found = split_saves(here, groups, others)
+        else:
+            found = split_saves_on_top(here, before._patterns(address), groups, others)
         return found / self._setting.operations
 
     def _containers(self, reads: Array, writes: Array) -> tuple[list[int], list[int]]:

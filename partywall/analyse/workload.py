@@ -69,7 +69,7 @@ class Analysis:
         self._lines = transfers.analyse(*of, ran=ran, at=self._at)
         self._own = Work(recorded, Kind.FOREGROUND, self._lines, setting, known)
         late = transfers.late(*of, ran=ran, at=self._at)
-        self._late = Work(recorded, Kind.DEFERRED, late, setting, known)
+        self._late = Work(recorded, Kind.DEFERRED, late, setting, known, before=self._own)
         self._sharers = setting.sharers
         self._background_uses = Uses(recorded, Kind.BACKGROUND)
         self._background_namer = names.LineNamer(known, self._background_uses)

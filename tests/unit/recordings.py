@@ -49,9 +49,16 @@ def visits(
     return (key(number, kind), reads, writes, turns, returns, slices)
 
 
-def pattern(number: int, visits: int, *, read: int = 0, written: int = 0) -> tuple[int, ...]:
+def pattern(
+    number: int,
+    visits: int,
+    *,
+    read: int = 0,
+    written: int = 0,
+    kind: Kind = Kind.FOREGROUND,
+) -> tuple[int, ...]:
     """A row of dtype PATTERN: ``visits`` of line ``number`` with these masks of words."""
-    return (key(number, Kind.FOREGROUND), read, written, visits)
+    return (key(number, kind), read, written, visits)
 
 
 def access(

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from partywall.analyse import pairs
 from partywall.analyse.transfers import Lines, Parties, analyse, visits
+from partywall.record.recording import Kind
 from partywall.report import pairs as view
 from partywall.results.pairs import PairOfLines, PairsOfLines
 from partywall.results.result import LineObject, Result
@@ -51,6 +52,15 @@ def test_neighbours_are_no_lines_that_the_verdict_sees() -> None:
     assert visits(recorded).moving().number.tolist() == [EVEN + 2]
     every = visits(recorded).number.tolist()
     assert every == [EVEN, EVEN + 1, EVEN + 2, EVEN + 3]
+
+
+def test_what_is_deferred_moves_with_its_neighbour_too() -> None:
+    recorded = recordings.recording(
+        recordings.party(0, [recordings.visits(EVEN, 0, 100)]),
+        recordings.party(1, [recordings.visits(EVEN + 1, 0, 100, kind=Kind.DEFERRED)]),
+    )
+    pair = pairs.paired(visits(recorded), Parties.of(recorded, 1).others()[0], 100)
+    assert (pair.apart, pair.least, pair.most) == ([0.0], [2.0], [2.0])
 
 
 def test_lines_that_are_no_aligned_pair_do_not() -> None:

@@ -11,7 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recordings import TGKILL, access, party, pattern, recording
 
-from partywall.analyse.sharing import Patterns, Use, Uses, groups_of, part_of, split_saves
+from partywall.analyse.sharing import (
+    Patterns,
+    Use,
+    Uses,
+    groups_of,
+    part_of,
+    split_saves,
+    split_saves_on_top,
+)
 from partywall.analyse.transfers import transfers
 from partywall.record.recording import (
     ATOMIC,
@@ -252,6 +260,46 @@ def test_words_of_one_group_are_not_taken_apart() -> None:
 def test_what_is_used_together_stays_and_what_is_not_goes() -> None:
     made = [(500, A, A | B), (500, C, 0)]
     assert saved(made, made) == 1000
+
+
+def on_top(
+    own: list[list[tuple[int, int, int]]],
+    late: list[list[tuple[int, int, int]]],
+    groups: list[int] | None = None,
+) -> float:
+    """What splitting saves of deferred work; visits of each party as for `saved`."""
+    parties = [
+        party(
+            cpu,
+            patterns=[
+                pattern(LINE // 64, n, read=r, written=w, kind=kind)
+                for kind, rows in ((Kind.FOREGROUND, calls), (Kind.DEFERRED, softirqs))
+                for n, r, w in rows
+            ],
+        )
+        for cpu, (calls, softirqs) in enumerate(zip(own, late, strict=True))
+    ]
+    whole = recording(*parties)
+    kinds = (Patterns(whole, kind)(LINE) for kind in (Kind.DEFERRED, Kind.FOREGROUND))
+    chosen = [1 << word for word in range(8)] if groups is None else groups
+    return split_saves_on_top(*kinds, chosen, ~np.eye(len(parties), dtype=bool))
+
+
+def test_a_field_that_calls_only_read_pays_for_what_softirqs_write() -> None:
+    # Two read it in calls, and write its neighbour in softirqs, which alone is no gain.
+    calls, softirqs = [[(100, B, 0)]] * 2, [[(100, 0, A)]] * 2
+    assert on_top([[]] * 2, softirqs) == 0
+    assert on_top(calls, softirqs) == 200
+    assert on_top(calls, softirqs, groups=[A | B]) == 0
+
+
+def test_what_calls_alone_save_is_not_said_of_deferred_work_again() -> None:
+    calls = [[(100, 0, A), (100, B, 0)]] * 2
+    assert saved(*calls) == 200
+    assert on_top(calls, [[(50, C, C)]] * 2) == 0
+    assert on_top(calls, [[]] * 2) == 0
+    # What is best together with deferred work costs no less than nothing.
+    assert on_top(calls, [[(900, A | B, A | B)]] * 2) == 0
 
 
 def test_a_line_without_visits_saves_nothing() -> None:
