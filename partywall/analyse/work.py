@@ -201,10 +201,8 @@ class Work:
             key=lambda group: (-group.transfers, group.name, group.handed_over),
         )
 
-    def deferred(self) -> result.Deferred:
+    def deferred(self, judged: Judgement, objects: dict[int, result.LineObject]) -> result.Deferred:
         """Return the verdict on this work, if it is what system calls put off."""
-        objects = self.objects()
-        judged = self.judged(self._setting.scope, objects)
         walls = self.walls(judged)
         at = self._setting.at is not None
         return result.Deferred(

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from partywall.analyse import names, pairs, transfers, verdict
 from partywall.analyse.beside import Side, touch
+from partywall.analyse.judgement import Judgement
 from partywall.analyse.shares import shares
 from partywall.analyse.sharing import Uses
 from partywall.analyse.work import Setting, Work, sums, worst_first
@@ -90,6 +91,8 @@ class Analysis:
         objects = own.objects()
         known = shares(own.total, objects)
         judged = own.judged(self._scope, objects)
+        put_off = self._late.objects()
+        judged_late = self._late.judged(self._scope, put_off)
         inner = judged if self._scope == "within" else None
         inside: list[result.Line] = []
         if self._scope == "between" and self._topology.cpus > 1:
@@ -127,9 +130,9 @@ class Analysis:
             scope=self._scope,
             inside=inside,
             passing=own.passing(judged, objects),
-            locks=self._locks(lines.number[judged.walls]),
+            locks=self._locks(judged, judged_late),
             waits=[call for call in calls[len(self._watched.counted) :] if call.per_op],
-            deferred=self._late.deferred(),
+            deferred=self._late.deferred(judged_late, put_off),
             background=background,
             background_transfers=background_total,
             pairs=pairs.of(
@@ -163,16 +166,24 @@ class Analysis:
             for number, name in enumerate([*self._watched.counted, *self._watched.waits])
         ]
 
-    def _locks(self, walls: Array) -> list[result.Lock]:
-        """Locks in lines of these numbers, those that most instructions run under first."""
-        lines = set(walls.tolist())
+    def _locks(self, judged: Judgement, late: Judgement) -> list[result.Lock]:
+        """Locks in lines of walls, those that most instructions run under first.
+
+        They are timed in both kinds of work together.
+        """
+        namers = {
+            line: work.namer
+            for work, found in ((self._late, late), (self._own, judged))
+            for line in work.lines.number[found.walls].tolist()
+        }
         locks = []
         for lock in self._recorded.locks:
             address = int(lock["address"])
-            if address >> LINE_SHIFT not in lines:
+            namer = namers.get(address >> LINE_SHIFT)
+            if namer is None:
                 continue
             # Several globals may have a line together; a lock is the one at its address.
-            name, field = self._own.namer.at(address)
+            name, field = namer.at(address)
             rates = {
                 name: float(lock[name]) / self._operations
                 for name in ("exclusive", "shared", "own", "slept", "waited")

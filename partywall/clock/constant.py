@@ -54,7 +54,7 @@ def alone(counts: Sequence[int], cpus: int) -> None:
 
 def constant(rates: Sequence[float], middle: float, kernel: str, one: WorkloadResult) -> Constant:
     """Return the constant. ``rates``: operations per second of one container, run by run."""
-    instructions = one.instructions.kernel + one.instructions.user
+    instructions = one.instructions.ran
     if instructions <= 0 or min(rates) <= 0:
         raise UsageProblem(
             f"{one.title} has no instructions or did nothing in a run",

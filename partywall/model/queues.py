@@ -351,11 +351,10 @@ def _others(result: WorkloadResult, others: int) -> Iterator[tuple[Station, Queu
 
 def _work(result: WorkloadResult, queues: Iterable[Queue]) -> Work:
     """The operation of a measured workload, as the model sees it."""
-    per_op = result.instructions
     every = result.between if result.scope == "between" else result.within
     return Work(
         # An operation of none, as a file may claim, would take no time at all.
-        instructions=max(1.0, per_op.kernel + per_op.user),
+        instructions=max(1.0, result.instructions.ran),
         queues=tuple(queues),
         alone=max(0.0, every - result.wall_transfers),
         # Within one container it is its CPUs that are counted, a process on each.

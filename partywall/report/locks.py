@@ -26,13 +26,13 @@ def bound(workload: WorkloadResult, lock: Lock) -> float:
     While the lock is held nobody else is in there, so of an operation's time the
     share under it can't be shared. Infinite if nothing runs under it.
     """
-    ran = workload.instructions.kernel + workload.instructions.user
+    ran = workload.instructions.ran
     return ran / lock.instructions if lock.instructions else float("inf")
 
 
 def worst(workload: WorkloadResult) -> str | None:
     """Return what the lock that bounds a workload most bounds it to, in words."""
-    ran = workload.instructions.kernel + workload.instructions.user
+    ran = workload.instructions.ran
     if not ran or not workload.locks or workload.locks[0].instructions < LEAST * ran:
         return None
     lock = workload.locks[0]
@@ -44,7 +44,7 @@ def worst(workload: WorkloadResult) -> str | None:
 
 def blocks(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
     """The locks, those that most instructions run under first, and waits for RCU."""
-    ran = workload.instructions.kernel + workload.instructions.user
+    ran = workload.instructions.ran
     locks = [lock for lock in workload.locks if lock.instructions >= LEAST * ran]
     if locks and ran:
         yield ""

@@ -22,6 +22,11 @@ class Instructions(Model):
     background: float = Field(description="Interrupts, softirqs, kernel threads.")
     deferred: float = Field(default=0.0, description="Of these, softirqs that system calls ran.")
 
+    @property
+    def ran(self) -> float:
+        """What an operation takes of its CPU's time, deferred work too, as locks are timed in."""
+        return self.kernel + self.user + self.deferred
+
 
 class CallCount(Model):
     """Calls per operation of a function the workload asked to count."""

@@ -93,6 +93,7 @@ _ALIKE = {
     "truth_tried": (0, 1, 1),
     "truth_writers": (0, 2, 1),
     "truth_sequence": (1, 2, 1),
+    "truth_put_off": (0, 1, 1),
     "truth_few": (0, 1 / 64, 64),
     "truth_many": (0, 1 / 256, 256),
     "truth_seldom": (2, 1 / 1024, 1),
@@ -128,6 +129,9 @@ def walls(containers: int) -> list[Wall]:
 
 DEFERRED = "truth_softirq"
 """A wall of deferred work alone: a tasklet that each container runs once in an operation."""
+
+BOTH = "truth_put_off"
+"""A lock that each takes once in its system call and once in that tasklet: a wall of either."""
 
 BACKGROUND = {"truth_worked": 1 / 16, "truth_called_back": 1.0}
 """Transfers per operation of what runs in workers and callbacks of RCU."""

@@ -41,6 +41,16 @@ def test_the_worst_lock_says_what_it_bounds() -> None:
     assert "77.0 spinning" in text
 
 
+def test_what_an_operation_puts_off_is_a_part_of_it() -> None:
+    # A lock is held in softirqs, too, and an operation takes the time of these.
+    ran = RAN.model_copy(update={"deferred": 200.0, "background": 205.0})
+    found = builders.lock("listen_lock", 600)
+    assert locks.bound(workload(instructions=ran), found) == pytest.approx(2)
+    assert "50% of an operation runs under listen_lock" in shown(
+        workload(instructions=ran, locks=[found])
+    )
+
+
 def test_many_locks_are_counted_and_all_of_them_shown_if_asked() -> None:
     many = [builders.lock(f"lock_{n}", 100 - n) for n in range(20)]
     text = shown(workload(locks=many))

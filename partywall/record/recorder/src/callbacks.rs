@@ -107,22 +107,8 @@ pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
     }
     c.repeating = block.ends_repeating;
     if c.records() {
-        let kind = c.kind;
-        let foreground = kind == kind::FOREGROUND;
-        let summary = &mut c.party().summary;
-        if foreground && block.spins {
-            summary.spinning_instructions += instructions;
-            instructions = 0;
-        } else if foreground {
-            summary.kernel_instructions += instructions;
-            c.clock += instructions;
-        } else {
-            summary.background_instructions += instructions;
-            if kind == kind::DEFERRED {
-                summary.deferred_instructions += instructions;
-            }
-        }
-        if kind != kind::BACKGROUND {
+        instructions = c.run(instructions, block.spins);
+        if c.works() {
             let event = Event {
                 address: instructions,
                 what: block.what,
@@ -183,16 +169,8 @@ fn on_any_memory(s: &mut State, site: &Site, info: MemInfo, address: u64) {
     if !c.records() {
         return;
     }
-    if store && c.foreground() {
-        let c = &mut s.cpus[cpu as usize];
-        let locks = c.tracker.locks();
-        if site.locks {
-            if what.is(ATOMIC) && (locks.expects() || locks.holds()) {
-                locks.acquire(address, c.clock);
-            }
-        } else if locks.holds() {
-            locks.write(address, c.clock, &mut s.locks);
-        }
+    if store {
+        s.cpus[cpu as usize].wrote(address, what.is(ATOMIC), site.locks, &mut s.locks);
     }
     if site.leaf != NO_LEAF && !s.cpu(cpu).tracker.on_own_stack(address) {
         what = what.of(s.site_index(cpu, site));
@@ -275,8 +253,8 @@ pub extern "C" fn on_count(_: c_uint, data: *mut c_void) {
 /// A lock function is entered; what is done with the lock shows in its accesses.
 fn enter_lock(kind: Kind) {
     let c = state().here();
-    if c.foreground() && c.records() {
-        c.tracker.locks().enter(kind);
+    if c.records() {
+        c.enter_lock(kind);
     }
 }
 

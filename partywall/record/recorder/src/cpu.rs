@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What is known of one vCPU, and of the parties that it works for.
 
-use crate::context::Tracker;
+use crate::context::{self, Tracker};
 use crate::event::{Event, What, OWN_STACK};
 use crate::format::{kind, Summary};
+use crate::locks::{Kind, Sums};
 use crate::table::Tables;
 use crate::turns::Owners;
 use crate::waits::Waits;
@@ -57,13 +58,31 @@ pub struct Cpu {
     /// The string instruction that runs, and the lines it read and wrote last.
     pub repeating: u64,
     pub swept: [u64; 2],
-    /// Instructions run in the foreground, but for those that spin.
+    /// Instructions run for the workload, at once or put off, but for those that spin.
     pub clock: u64,
     /// What it does for the workload, until it is known to be no waiting.
     pub waits: Waits,
 }
 
 impl Cpu {
+    /// A CPU of which nothing is known yet. `stack_size` in bytes; `leaves`: leaf functions.
+    pub fn new(own: Party, stack_size: u64, leaves: usize) -> Self {
+        Cpu {
+            tracker: Tracker::new(stack_size),
+            context: context::TASK,
+            kind: kind::BACKGROUND,
+            open: false,
+            own,
+            threads: Vec::new(),
+            thread: None,
+            callers: vec![0; leaves],
+            repeating: 0,
+            swept: [0; 2],
+            clock: 0,
+            waits: Waits::default(),
+        }
+    }
+
     /// What it does for its workload is recorded in this CPU's own window; what the
     /// kernel does by itself, and charged work, as long as any window is open.
     #[inline(always)]
@@ -74,6 +93,61 @@ impl Cpu {
     #[inline(always)]
     pub fn foreground(&self) -> bool {
         self.kind == kind::FOREGROUND
+    }
+
+    /// It works for the workload, at once or put off: of its locks it is known how long they
+    /// are held.
+    #[inline(always)]
+    pub fn works(&self) -> bool {
+        self.kind != kind::BACKGROUND
+    }
+
+    /// So many instructions are run, in a function that waits for a lock or not. Returns those
+    /// that are work.
+    #[inline(always)]
+    pub fn run(&mut self, instructions: u64, spins: bool) -> u64 {
+        let kind = self.kind;
+        let summary = &mut self.party().summary;
+        let work = if spins && kind != kind::BACKGROUND {
+            0
+        } else {
+            instructions
+        };
+        if kind == kind::FOREGROUND {
+            summary.kernel_instructions += work;
+            summary.spinning_instructions += instructions - work;
+        } else {
+            summary.background_instructions += work;
+            if kind == kind::DEFERRED {
+                summary.deferred_instructions += work;
+            }
+        }
+        if kind != kind::BACKGROUND {
+            self.clock += work;
+        }
+        work
+    }
+
+    /// A lock function is entered.
+    pub fn enter_lock(&mut self, kind: Kind) {
+        if self.works() {
+            self.tracker.locks().enter(kind);
+        }
+    }
+
+    /// Something is written to `address`, by a lock function or another one.
+    pub fn wrote(&mut self, address: u64, atomic: bool, in_lock: bool, sums: &mut Sums) {
+        if !self.works() {
+            return;
+        }
+        let (clock, locks) = (self.clock, self.tracker.locks());
+        if !in_lock {
+            if locks.holds() {
+                locks.write(address, clock, sums);
+            }
+        } else if atomic && (locks.expects() || locks.holds()) {
+            locks.acquire(address, clock);
+        }
     }
 
     /// Writes down what was kept back, as far as it was work.
@@ -94,6 +168,7 @@ impl Cpu {
             Outcome::Left => self.waits.settle(write),
             Outcome::Full => self.waits.full(write),
         };
+        self.clock -= waited;
         if self.kind == kind::DEFERRED {
             party.summary.background_instructions -= waited;
             party.summary.deferred_instructions -= waited;
@@ -101,7 +176,6 @@ impl Cpu {
         }
         party.summary.kernel_instructions -= waited;
         party.summary.spinning_instructions += waited;
-        self.clock -= waited;
     }
 
     /// Keeps work for the workload back.
@@ -136,5 +210,75 @@ impl Cpu {
             None => &mut self.own,
             Some(index) => &mut self.threads[index],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpu(kind: u64) -> Cpu {
+        let mut cpu = Cpu::new(Party::new(8, 1, 0, 0, 0), 0x4000, 0);
+        cpu.kind = kind;
+        cpu
+    }
+
+    /// Takes a lock, works in it, and gives it back.
+    fn hold(cpu: &mut Cpu, address: u64, sums: &mut Sums) {
+        cpu.enter_lock(Kind::Exclusive);
+        cpu.wrote(address, true, true, sums);
+        cpu.run(30, false);
+        cpu.run(500, true);
+        cpu.wrote(address, false, false, sums);
+    }
+
+    #[test]
+    fn locks_are_timed_in_deferred_work_as_in_the_foreground_and_in_no_other() {
+        for kind in [kind::FOREGROUND, kind::DEFERRED] {
+            let (mut cpu, mut sums) = (cpu(kind), Sums::new());
+            hold(&mut cpu, 0x10, &mut sums);
+            let sum = sums[&0x10];
+            assert_eq!((sum.exclusive, sum.own, sum.all), (1, 30, 30));
+        }
+        let (mut cpu, mut sums) = (cpu(kind::BACKGROUND), Sums::new());
+        hold(&mut cpu, 0x10, &mut sums);
+        assert!(sums.is_empty());
+    }
+
+    #[test]
+    fn a_lock_held_over_a_softirq_is_held_for_what_runs_there_and_not_in_an_interrupt() {
+        let (mut cpu, mut sums) = (cpu(kind::FOREGROUND), Sums::new());
+        cpu.enter_lock(Kind::Exclusive);
+        cpu.wrote(0x10, true, true, &mut sums);
+        cpu.kind = kind::BACKGROUND;
+        cpu.run(900, false);
+        cpu.kind = kind::DEFERRED;
+        hold(&mut cpu, 0x20, &mut sums);
+        cpu.kind = kind::FOREGROUND;
+        cpu.run(5, false);
+        cpu.wrote(0x10, false, false, &mut sums);
+        assert_eq!((sums[&0x20].own, sums[&0x20].all), (30, 30));
+        assert_eq!((sums[&0x10].own, sums[&0x10].all), (5, 35));
+    }
+
+    #[test]
+    fn what_spins_is_no_work_in_either_kind() {
+        let mut own = cpu(kind::FOREGROUND);
+        assert_eq!((own.run(7, false), own.run(9, true)), (7, 0));
+        let summary = &own.own.summary;
+        assert_eq!(summary.kernel_instructions, 7);
+        assert_eq!(summary.spinning_instructions, 9);
+        let mut late = cpu(kind::DEFERRED);
+        assert_eq!((late.run(7, false), late.run(9, true)), (7, 0));
+        let summary = &late.own.summary;
+        assert_eq!(summary.deferred_instructions, 7);
+        assert_eq!(summary.background_instructions, 7);
+        assert_eq!((own.clock, late.clock), (7, 7));
+        let mut other = cpu(kind::BACKGROUND);
+        assert_eq!(other.run(9, true), 9);
+        assert_eq!(
+            (other.own.summary.background_instructions, other.clock),
+            (9, 0)
+        );
     }
 }

@@ -8,17 +8,16 @@
 
 use crate::abi::{self, MemInfo, PluginId};
 use crate::callbacks::translate_anew;
-use crate::context::{self, kind_of, Tasks, Tracker};
+use crate::context::{self, kind_of, Tasks};
 use crate::cpu::{Cpu, Outcome, Party};
 use crate::event::{What, ATOMIC, BLOCK, PAUSE, STORE};
-use crate::format::{kind, Recording};
+use crate::format::Recording;
 use crate::hooks::{Hooks, Role};
 use crate::insn;
 use crate::locks::Sums;
 use crate::turns::Owners;
 #[cfg(registers)]
 use crate::vcpu::Running;
-use crate::waits::Waits;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::os::raw::{c_int, c_uint};
@@ -237,26 +236,10 @@ impl State {
     #[cold]
     pub fn add_cpus(&mut self, index: c_uint) {
         while self.cpus.len() <= index as usize {
-            self.cpus.push(Cpu {
-                tracker: Tracker::new(self.hooks.stack_size),
-                context: context::TASK,
-                kind: kind::BACKGROUND,
-                open: false,
-                own: Party::new(
-                    self.visit_distance,
-                    self.owners.number(),
-                    self.hooks.counts,
-                    self.cpus.len() as u32,
-                    0,
-                ),
-                threads: Vec::new(),
-                thread: None,
-                callers: vec![0; self.hooks.leaves],
-                repeating: 0,
-                swept: [0; 2],
-                clock: 0,
-                waits: Waits::default(),
-            });
+            let (number, cpu) = (self.owners.number(), self.cpus.len() as u32);
+            let own = Party::new(self.visit_distance, number, self.hooks.counts, cpu, 0);
+            let (stack, leaves) = (self.hooks.stack_size, self.hooks.leaves);
+            self.cpus.push(Cpu::new(own, stack, leaves));
         }
     }
 

@@ -326,11 +326,23 @@ static noinline void truth_beside(const struct truth_own *own, const struct trut
 static struct truth_line truth_softirq, truth_worked, truth_called_back;
 static struct workqueue_struct *truth_workqueue;
 
+/* A lock of both: taken in the system call, and again in its softirq. */
+static struct truth_lock truth_put_off;
+
+static __always_inline void truth_in_both(const struct truth_own *own)
+{
+	spin_lock(&truth_put_off.lock);
+	truth_put_off.guarded++;
+	spin_unlock(&truth_put_off.lock);
+	truth_apart(own);
+}
+
 static void truth_tasklet(struct tasklet_struct *tasklet)
 {
 	struct truth_own *own = from_tasklet(own, tasklet, tasklet);
 
 	write_line(own, &truth_softirq.value);
+	truth_in_both(own);
 }
 
 static void truth_work(struct work_struct *work)
@@ -352,6 +364,7 @@ static void truth_grace_period_over(struct rcu_head *rcu)
 static noinline void truth_deferred(struct truth_own *own, const struct truth_operation *op)
 {
 	local_bh_disable();
+	truth_in_both(own);
 	tasklet_schedule(&own->tasklet);
 	local_bh_enable();
 
@@ -432,6 +445,7 @@ static int __init truth_init(void)
 	spin_lock_init(&truth_tried.lock);
 	spin_lock_init(&truth_writers.lock);
 	spin_lock_init(&truth_busy.lock);
+	spin_lock_init(&truth_put_off.lock);
 	spin_lock(&truth_busy.lock);
 	preempt_enable();
 
