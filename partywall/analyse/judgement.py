@@ -97,21 +97,27 @@ class Judgement:
         # they do says nothing of containers, and of one slice nothing is told.
         own, slices = groups >= 0, np.ones(len(groups))
         slices[own] = verdict.slices(lines.slices[:, own])
-        expected = verdict.expected_returns(lines.turns, slices)
+        # Between containers, who comes back after its own container's CPUs has met nobody.
+        returns, chance = lines.returns, lines.chance
+        if between:
+            returns, chance = lines.crossings, lines.chance_crossed
+        expected = verdict.expected_returns(
+            lines.turns, slices, parties.container if between else None
+        )
         told = slices >= verdict.FEW_SLICES
-        back = verdict.comes_back(lines.turns, lines.returns, expected, window) & told
-        returned = (lines.turns > 0) & ((lines.returns > 0) | ~told)
+        back = verdict.comes_back(lines.turns, returns, expected, window) & told
+        returned = (lines.turns > 0) & ((returns > 0) | ~told)
         self._turns, self._returns, self._expected, came, once = (
             verdict.by_sharer(counts, groups, self.sharers)
-            for counts in (lines.turns, lines.returns, expected, back, returned)
+            for counts in (lines.turns, returns, expected, back, returned)
         )
-        self._told = tuple((part * told).sum(axis=1) for part in (lines.returns, lines.chance))
+        self._told = tuple((part * told).sum(axis=1) for part in (returns, chance))
         even = verdict.evenly(self._turns, once > 0, window) & ~_rounds(*self._told)[:, None]
         self._back = (came > 0) | even
         self._window, self._threshold, self._operations = window, threshold, lines.operations
         self._raw = lines.between if between else lines.within
         self._raw_at = lines.between_at if between else lines.within
-        self._seen = lines.seen
+        self._seen = lines.seen_crossed if between else lines.seen
         self._judge(objects)
         # Of memory that comes and goes, what is freed by now is no object any more.
         seen = {

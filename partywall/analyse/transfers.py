@@ -97,9 +97,9 @@ class Parties:
 class Visits:
     """Visits of lines: ``number`` is address >> 6, shape (lines,); the rest (lines, parties).
 
-    ``reads``, ``writes``, ``turns``, ``returns`` and ``slices`` are those of the workload's
-    own work; ``late_reads`` and so on those of its deferred work; ``other_reads`` and
-    ``other_writes`` those of interrupts, softirqs and kernel threads.
+    ``reads``, ``writes``, ``turns``, ``returns``, ``crossings`` and ``slices`` are those of
+    the workload's own work; ``late_reads`` and so on those of its deferred work;
+    ``other_reads`` and ``other_writes`` those of interrupts, softirqs and kernel threads.
     """
 
     number: Array
@@ -107,11 +107,13 @@ class Visits:
     writes: Array
     turns: Array
     returns: Array
+    crossings: Array
     slices: Array
     late_reads: Array
     late_writes: Array
     late_turns: Array
     late_returns: Array
+    late_crossings: Array
     late_slices: Array
     other_reads: Array
     other_writes: Array
@@ -135,7 +137,7 @@ def visits(recording: Recording) -> Visits:
     keys = [numbers_of(party.lines["key"]) for party in recording.parties]
     numbers = np.unique(np.concatenate(keys)) if keys else np.zeros(0, np.uint64)
     numbers = numbers[numbers < _NO_MEMORY]
-    every = ("reads", "writes", "turns", "returns", "slices")
+    every = ("reads", "writes", "turns", "returns", "crossings", "slices")
     own = _counts(recording, numbers, every, Kind.FOREGROUND)
     late = _counts(recording, numbers, every, Kind.DEFERRED)
     other = _counts(recording, numbers, ("reads", "writes"), Kind.BACKGROUND)
@@ -182,17 +184,20 @@ class Lines(Visits):
     The background columns hold what comes on top of the workload's own and deferred work
     when interrupts, softirqs and kernel threads are counted in as well. ``between_at``:
     for another number of containers than ran, all of which use the line. ``chance``: how
-    many returns are to be expected (`verdict.chance_returns`), shape (lines, parties).
-    ``seen``: how often another party than the one before visited the line. Who uses a line
-    that all use is an accident of the emulator, and it moves more often than that; of
-    memory that is handed over it is all.
+    many returns are to be expected (`verdict.chance_returns`), shape (lines, parties), and
+    ``chance_crossed``, how many of these after another container. ``seen``: how often another
+    party than the one before visited the line, and ``seen_crossed``, where another container
+    did between, which each CPU of one counts. Who uses a line that all use is an accident of
+    the emulator, and it moves more often than that; of memory that is handed over it is all.
     """
 
     between: Array
     within: Array
     between_at: Array
     seen: Array
+    seen_crossed: Array
     chance: Array
+    chance_crossed: Array
     background_between: Array
     background_within: Array
     operations: int
@@ -221,7 +226,9 @@ def analyse(
         within=within / operations,
         between_at=between_at / operations,
         seen=_seen(lines.turns, lines.returns) / operations,
-        chance=chance_returns(lines.slices),
+        seen_crossed=_seen(lines.turns, lines.crossings) / operations,
+        chance=chance_returns(lines.slices, None),
+        chance_crossed=chance_returns(lines.slices, parties.container),
         background_between=background[0] / operations,
         background_within=background[1] / operations,
         operations=operations,
@@ -235,16 +242,17 @@ def late(
 
     ``reads`` and ``writes`` are those of deferred work; transfers are those that it adds to
     the ones of the workload's own work, which uses some of the lines as well. As one may
-    come to a line in a system call and another in a softirq, ``turns``, ``returns`` and
-    ``slices`` are those of both, though a return after the other kind is not among them, and
-    a slice with both counts twice: the recorder tells them apart, and so are the returns that
-    are to be expected reckoned. The rest as in `analyse`. Of the background there is nothing.
+    come to a line in a system call and another in a softirq, ``turns``, ``returns``,
+    ``crossings`` and ``slices`` are those of both, though a return after the other kind is
+    not among them, and a slice with both counts twice: the recorder tells them apart, and so
+    are the returns that are to be expected reckoned. The rest as in `analyse`. Of the
+    background there is nothing.
     """
     used = (lines.late_reads + lines.late_writes > 0).any(axis=1)
     counts = {name: part[used] for name, part in _visits(lines).items()}
     own = Visits(**counts)
     put_off = {name: counts[f"late_{name}"] for name in ("reads", "writes")}
-    both = ("turns", "returns", "slices")
+    both = ("turns", "returns", "crossings", "slices")
     put_off |= {name: counts[name] + counts[f"late_{name}"] for name in both}
     apart, inside = parties.others()
     scaled = apart * parties.at(ran, ran if at is None else at)
@@ -254,13 +262,19 @@ def late(
         for others in (apart, inside, scaled)
     )
     nothing = np.zeros(len(own.number))
+
+    def chance(groups: Array | None) -> Array:
+        return chance_returns(own.slices, groups) + chance_returns(own.late_slices, groups)
+
     return Lines(
         **(counts | put_off),
         between=between / operations,
         within=within / operations,
         between_at=between_at / operations,
         seen=_seen(put_off["turns"], put_off["returns"]) / operations,
-        chance=chance_returns(own.slices) + chance_returns(own.late_slices),
+        seen_crossed=_seen(put_off["turns"], put_off["crossings"]) / operations,
+        chance=chance(None),
+        chance_crossed=chance(parties.container),
         background_between=nothing,
         background_within=nothing,
         operations=operations,

@@ -58,26 +58,41 @@ def slices(seen: Array) -> Array:
     return np.asarray(seen.max(axis=0, initial=1))
 
 
-def expected_returns(turns: Array, slices: Array) -> Array:
+def by_others(counts: Array, groups: Array | None) -> Array:
+    """Return the counts of all parties but those of one's own group; shape (lines, parties).
+
+    ``counts``: the same shape; ``groups``: of each party, shape (parties,), < 0 for one
+    that is by itself; None if all are.
+    """
+    whole = counts.sum(axis=1, keepdims=True)
+    found = np.asarray(whole - counts)
+    if groups is not None:
+        for number in np.unique(groups[groups >= 0]):
+            own = groups == number
+            found[:, own] = whole - counts[:, own].sum(axis=1, keepdims=True)
+    return found
+
+
+def expected_returns(turns: Array, slices: Array, groups: Array | None = None) -> Array:
     """Return how often each party comes back to each line, as chance has it.
 
     Visits to what is shared lie in as many of the ``slices`` of a party as chance has
-    it, and others visit between, if they do so as often.
+    it, and others visit between, if they do so as often. ``groups``: as in `by_others`.
     """
-    others = turns.sum(axis=1, keepdims=True) - turns
-    fewer = np.minimum(turns, others)
+    fewer = np.minimum(turns, by_others(turns, groups))
     return np.asarray(np.maximum(slices * (1 - (1 - 1 / slices) ** fewer) - 1, 0.0))
 
 
-def chance_returns(slices: Array) -> Array:
+def chance_returns(slices: Array, groups: Array | None = None) -> Array:
     """Return how often each party comes back to each line, if slices come as chance has it.
 
     ``slices``: of the emulator's in which a party had turns at a line; shape (lines, parties),
-    as the result. Of n slices of one's own and m of others' in any order, n (m + 1) / (n + m)
-    are the first of a run of one's own (Wald and Wolfowitz), and all but the first run
-    begin with a return. In fewer than `FEW_SLICES` hardly anybody can come back.
+    as the result; ``groups``: as in `by_others`. Of n slices of one's own and m of others' in
+    any order, n (m + 1) / (n + m) are the first of a run of one's own (Wald and Wolfowitz),
+    and all but the first run begin with a return. Those of one's own group lie anywhere
+    between and count for nothing. In fewer than `FEW_SLICES` hardly anybody can come back.
     """
-    others = slices.sum(axis=1, keepdims=True) - slices
+    others = by_others(slices, groups)
     runs = slices * (others + 1) / np.maximum(slices + others, 1)
     return np.where(slices < FEW_SLICES, 0.0, np.maximum(runs - 1, 0.0))
 

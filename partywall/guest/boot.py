@@ -237,8 +237,8 @@ class Guest:
             words += [
                 "-plugin",
                 f"{s.plugin},out={self.recording},windows={s.windows or cpus},hooks={hooks},"
-                f"visit={s.visit_distance},memory={s.memory_limit},record={int(s.record)}"
-                f"{',rounds=1' if s.rounds else ''}",
+                f"cpus={s.topology.cpus},visit={s.visit_distance},memory={s.memory_limit},"
+                f"record={int(s.record)}{',rounds=1' if s.rounds else ''}",
             ]
         return words
 

@@ -7,6 +7,7 @@ import enum
 import struct
 import tomllib
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,13 @@ LINE = np.dtype(
         ("writes", "<u4"),
         ("turns", "<u4"),
         ("returns", "<u4"),
+        ("crossings", "<u4"),
         ("slices", "<u4"),
     ]
 )
+# Before version 7 the recorder knew no containers.
+_UNCROSSED = 6
+_LINE_UNCROSSED = np.dtype([(name, LINE[name]) for name in LINE.names or () if name != "crossings"])
 PATTERN = np.dtype([("key", "<u8"), ("read", "u1"), ("written", "u1"), ("visits", "<u4")])
 ACCESS = np.dtype(
     [
@@ -120,8 +125,9 @@ class Party:
     ``thread``: base of that thread's stack, 0 for the vCPU itself. ``lines`` (dtype
     LINE): key (of line number and `Kind`, see `key`), visits that only read, visits
     that wrote, stretches of the party's own work in which it visited (turns), visits
-    with one of another party since its one before (returns), slices of the emulator's in
-    which it had turns (slices). ``patterns`` (dtype
+    with one of another party since its one before (returns), of these those with one of
+    another container (crossings; of version 6 all returns, which that does not tell apart),
+    slices of the emulator's in which it had turns (slices). ``patterns`` (dtype
     PATTERN): by key, but for the background, visits that used the same words of 8 bytes,
     a bit for each word read and written; their sum is reads + writes. ``accesses``
     (dtype ACCESS): by address, code (index into Recording.sites) and context. Both
@@ -194,7 +200,7 @@ def parse(data: bytes) -> Recording:
     reader = _Reader(data)
     reader.take(len(MAGIC))
     version, parties, distance, sites, stacks, counts = reader.numbers("6I")
-    if version != VERSION:
+    if version not in (VERSION, _UNCROSSED):
         raise RecordingError(
             f"the recording is of version {version}, this program reads {VERSION}",
             "run make setup, which builds the recorder anew",
@@ -214,18 +220,35 @@ def parse(data: bytes) -> Recording:
     site_array = body.array("<u8", 2 * sites).reshape(-1, 2)
     stack_array = body.array("<u8", stacks)
     lock_array = body.array(LOCK, locks)
-    read = tuple(_party(body, counts, sites) for _ in range(parties))
+    lines = _uncrossed if version == _UNCROSSED else _lines
+    read = tuple(_party(body, counts, sites, lines) for _ in range(parties))
     if body.at != len(body.data):
         raise RecordingError("the recording has bytes that belong to nothing")
     return Recording(distance, site_array, stack_array, lock_array, read)
 
 
-def _party(body: _Reader, counts: int, sites: int) -> Party:
+def _lines(body: _Reader, count: int) -> Array:
+    return body.array(LINE, count)
+
+
+def _uncrossed(body: _Reader, count: int) -> Array:
+    """Lines of version 6, whose returns may be between CPUs of one container."""
+    old = body.array(_LINE_UNCROSSED, count)
+    lines = np.zeros(count, LINE)
+    for name in _LINE_UNCROSSED.names or ():
+        lines[name] = old[name]
+    lines["crossings"] = old["returns"]
+    return lines
+
+
+def _party(
+    body: _Reader, counts: int, sites: int, read_lines: Callable[[_Reader, int], Array]
+) -> Party:
     cpu, windows, lines, accesses, still, patterns = body.numbers("6I")
     thread, kernel, spinning, user, background, deferred = body.numbers("6Q")
     foreground_accesses, background_accesses = body.numbers("2Q")
     calls = body.numbers(f"{counts}Q")
-    line_array = body.array(LINE, lines)
+    line_array = read_lines(body, lines)
     pattern_array = body.array(PATTERN, patterns)
     access_array = body.array(ACCESS, accesses)
     if len(access_array) and int(access_array["site"].max()) >= sites:

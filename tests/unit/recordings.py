@@ -35,18 +35,20 @@ def visits(
     kind: Kind = Kind.FOREGROUND,
     turns: int | None = None,
     returns: int | None = None,
+    crossings: int | None = None,
     slices: int | None = None,
 ) -> tuple[int, ...]:
     """One party's visits of line ``number``, as a row of dtype LINE.
 
-    Each is a turn, and returns after another party's, if not told otherwise; and no
+    Each is a turn, and returns after another container's, if not told otherwise; and no
     slice has more than the first visit after a return.
     """
     count = reads + writes
     turns = min(count, 2**32 - 1) if turns is None else turns
     returns = max(0, turns - 1) if returns is None else returns
     slices = min(returns + 1, count) if slices is None else slices
-    return (key(number, kind), reads, writes, turns, returns, slices)
+    crossings = returns if crossings is None else crossings
+    return (key(number, kind), reads, writes, turns, returns, crossings, slices)
 
 
 def pattern(

@@ -3,85 +3,15 @@
 
 from __future__ import annotations
 
-import random
-from typing import Any
-
 import pytest
+from judging import ONCE, WINDOW, counter, judged, thing
 from recordings import party, recording, visits
 
 from partywall.analyse import transfers, verdict
 from partywall.analyse.judgement import Judgement
 from partywall.analyse.transfers import Parties
-from partywall.core.topology import Scope, Topology
+from partywall.core.topology import Topology
 from partywall.record.recording import Kind
-from partywall.results.result import LineObject
-
-WINDOW = 400
-ONCE = 400
-"""Visits of who visits in each operation."""
-
-
-def thing(name: str, state: str = "live", **more: Any) -> LineObject:
-    """An object of the slab, or a variable if it is static."""
-    given: dict[str, Any] = {"kind": "global" if state == "static" else "slab", "type": "struct x"}
-    given |= {"address": "0xffff888000000000", "size": 64, "line": 0}
-    return LineObject.model_validate({"name": name, "state": state, **(given | more)})
-
-
-def judged(
-    lines: list[list[Any]],
-    objects: list[LineObject],
-    *,
-    seen: list[LineObject] | None = None,
-    at: int | None = None,
-    cpus: int = 1,
-    scope: Scope = "between",
-    window: int = WINDOW,
-    thread: tuple[int, int, int, int] | None = None,
-) -> Judgement:
-    """The judgement on lines, each with its writing visits (turns, returns, slices) by each CPU.
-
-    Where only visits are given, each is a turn and returns after another party's. ``thread``:
-    the visits of a kernel thread, at every line but the last.
-    """
-    number = len(lines[0])
-    rows: list[list[tuple[int, ...]]] = [[] for _ in range(number)]
-    for line, counts in enumerate(lines):
-        for cpu, count in enumerate(counts):
-            made, turns, *rest = count if isinstance(count, tuple) else (count, count)
-            if made:
-                # Of whoever has it but for some turns, the emulator sees none come back.
-                returns = 0 if isinstance(count, tuple) else min(7, turns - 1)
-                returns, slices = (*rest, None, None)[:2] if rest else (returns, None)
-                given = {"turns": turns, "returns": returns, "slices": slices}
-                rows[cpu].append(visits(line, 0, made, **given))
-    parts = [party(cpu, made) for cpu, made in enumerate(rows)]
-    if thread is not None:
-        made, turns, returns, slices = thread
-        given = {"turns": turns, "returns": returns, "slices": slices}
-        there = [visits(line, 0, made, **given) for line in range(len(lines) - 1)]
-        parts.append(party(0, there, thread=0xFFFF888000100000))
-    whole = recording(*parts)
-    shape = Topology(number // cpus, cpus)
-    parties = Parties.of(whole, cpus)
-    found = transfers.analyse(
-        transfers.visits(whole).moving(),
-        parties,
-        window * number,
-        ran=shape.containers,
-        at=shape.containers if at is None else at,
-    )
-    named = dict(enumerate(objects))
-    return Judgement(
-        found,
-        parties,
-        shape,
-        scope,
-        window=window,
-        threshold=verdict.THRESHOLD,
-        objects=named,
-        look=lambda row: (objects if seen is None else seen)[row],
-    )
 
 
 def test_a_lock_of_two_of_eight_containers_is_their_wall() -> None:
@@ -177,127 +107,23 @@ def test_a_table_whose_lines_are_handed_over_once_is_no_wall() -> None:
     assert (found.sharing == verdict.HANDED_OVER).all()
 
 
-def entries(number: int, visits: tuple[int, ...], **more: Any) -> tuple[list[Any], list[Any]]:
-    """Lines of a table that two of eight containers visited each, and a counter of all; names."""
-    lines: list[list[Any]] = [
-        [visits if cpu in (n % 8, (n + 1) % 8) else 0 for cpu in range(8)] for n in range(number)
-    ]
-    given = {"type": "struct x [64]", **more}
-    names = [thing("locks", "static", address=f"{n:#x}", **given) for n in range(number)]
-    # The emulator ran each in 41 slices.
-    return [*lines, [(ONCE, ONCE, 40)] * 8], [*names, thing("counter", "static")]
+def test_who_shares_with_a_container_that_comes_seldom_is_expected_as_seldom() -> None:
+    # Its own other CPU comes as often as it does, which says nothing of the other container.
+    often, seldom = (ONCE, ONCE, 11, 13, 5), (20, 20, 5, 6, 5)
+    found = judged(
+        [[often, often, seldom, 0], [(ONCE, ONCE, 12)] * 4],
+        [thing("object"), thing("counter")],
+        cpus=2,
+    )
+    assert found.walls.tolist() == [True, True]
 
 
-@pytest.mark.parametrize(("returns", "theirs"), [(0, False), (3, False), (4, True)])
-def test_locks_that_are_hashed_to_are_no_wall_where_one_has_each_for_a_while(
-    returns: int, theirs: bool
-) -> None:
-    # Of 16 returns that chance would have had.
-    lines, names = entries(8, (50, 50, returns, 33))
-    found = judged(lines, names)
-    assert found.walls.tolist() == [theirs] * 8 + [True]
-    assert ((found.sharing[:8] != verdict.HANDED_OVER) == theirs).all()
-
-
-def test_a_lock_of_a_table_that_two_take_in_turns_is_their_wall_among_others() -> None:
-    lines, names = entries(8, (50, 50, 0, 33))
-    lines[0][0] = lines[0][1] = (50, 50, 20, 33)
-    assert judged(lines, names).walls.tolist() == [True] + [False] * 7 + [True]
-    # Nor does an entry that all take turns at say anything of the others.
-    lines[0] = [(ONCE, ONCE, 40)] * 8
-    assert judged(lines, names).walls.tolist() == [True] + [False] * 7 + [True]
-
-
-def test_how_often_a_kernel_thread_comes_to_a_table_says_nothing_of_containers() -> None:
-    lines, names = entries(16, (50, 50, 0, 33))
-    found = judged(lines, names, thread=(50, 50, 40, 41))
-    assert found.walls.tolist() == [False] * 16 + [True]
-
-
-def test_lines_of_a_structure_or_of_few_entries_are_no_table_that_is_hashed_to() -> None:
-    assert judged(*entries(8, (50, 50, 0, 33), type="struct x")).walls.all()
-    assert judged(*entries(7, (50, 50, 0, 33))).walls.all()
-
-
-def test_a_table_that_nobody_visits_in_many_slices_is_not_known_to_be_hashed_to() -> None:
-    # Less than eight returns that chance would have had may be none by chance.
-    few, more = (entries(8, (50, 50, 0, slices)) for slices in (1, 3))
-    assert judged(*few).sharing[0] == verdict.SOME
-    assert judged(*more).sharing[0] == verdict.HANDED_OVER
-
-
-def emulated(
-    containers: int, window: int, *, entries: int, operations_each: int, turns: int = 5
-) -> list[list[tuple[int, ...]]]:
-    """What the recorder counts of those entries of a hashed table that several visit.
-
-    Each operation of a container takes one entry for some ``turns``, drawn anew after
-    ``operations_each``, which nobody else takes meanwhile if these are many. The emulator
-    runs one container for two to four operations, and then the next one.
-    """
-    draw = random.Random(17)
-    counts = [[[0, 0, 0] for _ in range(containers)] for _ in range(entries)]
-    last: dict[int, int] = {}
-    seen: dict[tuple[int, int], int] = {}
-    held = [0] * containers
-    done = [0] * containers
-    slice_ = 0
-    while min(done) < window * turns:
-        for container in range(containers):
-            slice_ += 1
-            for _ in range(draw.randint(2 * turns, 4 * turns)):
-                if done[container] % (turns * operations_each) == 0:
-                    taken = set(held) if operations_each > 1 else set()
-                    free = sorted(set(range(entries)) - taken)
-                    held[container] = draw.choice(free)
-                done[container] += 1
-                entry = held[container]
-                count = counts[entry][container]
-                count[0] += 1
-                count[1] += last.get(entry, container) != container and count[0] > 1
-                last[entry] = container
-                count[2] += seen.get((entry, container)) != slice_
-                seen[entry, container] = slice_
-    met = [line for line in counts if sum(count[0] > 0 for count in line) > 1]
-    return [[(n, n, *rest) if n else 0 for n, *rest in line] for line in met]
-
-
-def counter(containers: int, window: int, each: int = 5) -> list[tuple[int, ...]]:
-    """A counter that all take in each operation, in so many turns."""
-    return [(each * window, each * window, window // 3 - 1)] * containers
-
-
-def judged_with_a_counter(
-    containers: int, window: int, entries: int, operations_each: int, each: int
-) -> Judgement:
-    """The judgement on a table as `emulated`, and last on a `counter`."""
-    lines = emulated(containers, window, entries=entries, operations_each=operations_each)
-    names = [thing("locks", "static", type=f"struct x [{entries}]") for _ in lines]
-    all_of_them = counter(containers, window, each)
-    return judged([*lines, all_of_them], [*names, thing("all", "static")], window=window)
-
-
-@pytest.mark.parametrize("each", [1, 5])
-@pytest.mark.parametrize(
-    ("entries", "containers", "window"),
-    [(32, 2, 64), (32, 8, 64), (32, 8, 96), (256, 4, 64), (256, 8, 400), (1024, 8, 64)],
-)
-def test_a_table_that_each_operation_hashes_to_anew_is_a_wall_in_any_window(
-    entries: int, containers: int, window: int, each: int
-) -> None:
-    found = judged_with_a_counter(containers, window, entries, 1, each)
-    assert found.walls.all()
-
-
-@pytest.mark.parametrize("each", [1, 5])
-@pytest.mark.parametrize(
-    ("entries", "containers", "window"), [(32, 4, 400), (32, 8, 400), (32, 8, 800), (256, 8, 400)]
-)
-def test_a_table_of_which_each_has_an_entry_for_many_operations_is_none(
-    entries: int, containers: int, window: int, each: int
-) -> None:
-    found = judged_with_a_counter(containers, window, entries, 20, each)
-    assert found.walls.tolist() == [False] * (len(found.walls) - 1) + [True]
+def test_what_cpus_of_one_container_hand_each_other_has_not_moved_to_another() -> None:
+    own, other = (ONCE, ONCE, 30, 31, 0), (5, 2, 0, 1, 0)
+    found = judged([[own, own, other, 0], [(ONCE, ONCE, 40)] * 4], [thing("a"), thing("b")], cpus=2)
+    assert found.walls.tolist() == [False, True]
+    # To each of three CPUs once but for the first; by visits alone it is fifteen times.
+    assert found.moved[0] == pytest.approx(2 / (4 * WINDOW))
 
 
 @pytest.mark.parametrize(("slices", "shared"), [(2, True), (9, False)])
@@ -307,23 +133,6 @@ def test_what_all_use_alike_but_each_for_a_while_only_is_handed_over(
     # Each came back once: of half a return that chance would have had, or of seven.
     found = judged([[(40, 40, 1, slices)] * 8, counter(8, WINDOW)], [thing("x"), thing("all")])
     assert found.walls.tolist() == [shared, True]
-
-
-@pytest.mark.parametrize(("pairs", "slices"), [(8, 2), (4, 3)])
-def test_a_table_that_two_have_each_line_of_is_theirs_though_none_ever_met(
-    pairs: int, slices: int
-) -> None:
-    # In long slices the window of one may be over before the other's begins.
-    number = 2 * pairs
-    lines: list[list[Any]] = [
-        [(ONCE, ONCE, 0) if cpu // 2 == n else 0 for cpu in range(number)] for n in range(pairs)
-    ]
-    given = {"type": "struct x [64]"}
-    names = [thing("pairs", "static", address=f"{n:#x}", **given) for n in range(pairs)]
-    counter = [(ONCE, ONCE, slices - 1)] * number
-    found = judged([*lines, counter], [*names, thing("counter", "static")])
-    assert (found.sharing[:pairs] == verdict.SOME).all()
-    assert found.walls.all()
 
 
 def test_a_variable_of_two_is_theirs_though_the_emulator_ran_each_in_one_go() -> None:

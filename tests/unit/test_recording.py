@@ -99,7 +99,7 @@ Words = st.integers(0, 2**64 - 1)
 @given(
     st.lists(
         st.tuples(
-            st.lists(st.tuples(Words, *[Counts] * 5), max_size=4),
+            st.lists(st.tuples(Words, *[Counts] * 6), max_size=4),
             st.lists(
                 st.builds(
                     access, Words, st.integers(1, 64), reads=Counts, writes=Counts, site=st.just(0)
@@ -169,6 +169,24 @@ def test_another_version_is_named_with_what_to_do(version: int) -> None:
     with pytest.raises(RecordingError, match=f"version {version}") as caught:
         parse(sealed(header(version=version)))
     assert caught.value.hint
+
+
+def test_of_the_version_before_all_returns_may_be_after_another_container() -> None:
+    made = [
+        party(cpu, [visits(5, 1, 9, returns=7, crossings=3, slices=8)], [access(320, writes=9)])
+        for cpu in range(2)
+    ]
+    data = written(recording(*made))
+    row = np.array([visits(5, 1, 9, returns=7, crossings=3, slices=8)], reader.LINE)
+    # Words of 4 bytes: two of the key, then reads, writes, turns, returns.
+    old = np.delete(np.frombuffer(row.tobytes(), "<u4"), 6)
+    body = data[:-12].replace(row.tobytes(), old.tobytes())
+    assert len(data) - 12 - len(body) == 2 * 4
+    whole = parse(sealed(body[:8] + struct.pack("<I", 6) + body[12:]))
+    for found, one in zip(whole.parties, made, strict=True):
+        assert found.lines["crossings"].tolist() == found.lines["returns"].tolist() == [7]
+        assert found.lines["slices"].tolist() == [8]
+        assert found.accesses.tolist() == one.accesses.tolist()
 
 
 @pytest.mark.parametrize("field", ["parties", "sites", "stacks", "counts"])

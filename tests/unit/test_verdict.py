@@ -71,6 +71,19 @@ def test_returns_by_chance_are_runs_but_the_first() -> None:
     assert found[4] == pytest.approx([5 * 17 / 21 - 1, 0, 15 * 7 / 21 - 1])
 
 
+def test_of_ones_own_group_nobody_is_another() -> None:
+    groups = np.array([0, 0, 1, 1, -1, -1])
+    counts = np.array([[1, 2, 10, 20, 100, 200]])
+    found = verdict.by_others(counts, groups)
+    assert found.tolist() == [[330, 330, 303, 303, 233, 133]]
+    assert verdict.by_others(counts, None).tolist() == [[332, 331, 323, 313, 233, 133]]
+    # CPUs of one container that have nobody else there come back to nothing.
+    seen, alone = np.array([[9, 9, 0, 0]]), np.array([0, 0, 1, 1])
+    assert verdict.chance_returns(seen, alone).tolist() == [[0, 0, 0, 0]]
+    assert verdict.chance_returns(seen).tolist() == [[4, 4, 0, 0]]
+    assert verdict.expected_returns(seen, np.full(4, 9), alone).tolist() == [[0, 0, 0, 0]]
+
+
 def test_who_shares_with_one_who_comes_seldom_is_expected_as_seldom() -> None:
     turns, returns = [400, 20, 0, 0], [5, 5, 0, 0]
     assert back(turns, returns, slices=13)[:2] == [True, True]

@@ -21,6 +21,7 @@ pub fn parse_arguments(arguments: &[String]) -> Result<State, String> {
         current: 0,
         #[cfg(registers)]
         running: None,
+        container_cpus: 1,
         visit_distance: 8,
         memory_limit: 4096 << 20,
         record: true,
@@ -51,6 +52,7 @@ pub fn parse_arguments(arguments: &[String]) -> Result<State, String> {
         match key {
             "out" => s.out = value.into(),
             "windows" => s.windows = number()? as u32,
+            "cpus" => s.container_cpus = (number()? as u32).max(1),
             "visit" => s.visit_distance = number()?,
             "memory" => s.memory_limit = (number()? as usize) << 20,
             "rounds" => s.rounds = number()? != 0,

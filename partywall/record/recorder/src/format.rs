@@ -252,6 +252,7 @@ impl Recording<'_> {
                 w.u32(s.write_visits)?;
                 w.u32(s.turns.turns)?;
                 w.u32(s.turns.returns)?;
+                w.u32(s.turns.crossings)?;
                 w.u32(s.turns.slices)?;
             }
             for s in patterns {
@@ -333,7 +334,7 @@ mod tests {
         // header, one site, one lock; per party: a header, one line, one pattern, one access; trailer
         assert_eq!(
             out.len(),
-            8 + 28 + 16 + 56 + 2 * (24 + 64 + 28 + 14 + 24) + 12
+            8 + 28 + 16 + 56 + 2 * (24 + 64 + 32 + 14 + 24) + 12
         );
         assert_eq!(&out[..8], MAGIC);
         let length = u64::from_le_bytes(out[out.len() - 12..out.len() - 4].try_into().unwrap());
@@ -358,7 +359,7 @@ mod tests {
         let mut out = Vec::new();
         of(&Sums::new(), parties).write(&mut out).unwrap();
         // Two lines of each party, and neither an access nor a pattern.
-        assert_eq!(out.len(), 8 + 28 + 2 * (24 + 64 + 2 * 28) + 12);
+        assert_eq!(out.len(), 8 + 28 + 2 * (24 + 64 + 2 * 32) + 12);
     }
 
     #[test]

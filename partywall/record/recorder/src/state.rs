@@ -131,6 +131,8 @@ pub struct State {
     pub current: c_uint,
     #[cfg(registers)]
     pub running: Option<Running>,
+    /// CPUs of each container, which follow each other.
+    pub container_cpus: u32,
     pub visit_distance: u64,
     pub memory_limit: usize,
     pub record: bool,
@@ -236,7 +238,8 @@ impl State {
     #[cold]
     pub fn add_cpus(&mut self, index: c_uint) {
         while self.cpus.len() <= index as usize {
-            let (number, cpu) = (self.owners.number(), self.cpus.len() as u32);
+            let cpu = self.cpus.len() as u32;
+            let number = self.owners.number(Some(cpu / self.container_cpus));
             let own = Party::new(self.visit_distance, number, self.hooks.counts, cpu, 0);
             let (stack, leaves) = (self.hooks.stack_size, self.hooks.leaves);
             self.cpus.push(Cpu::new(own, stack, leaves));
@@ -260,7 +263,7 @@ impl State {
             let known = c.threads.iter().position(|t| t.summary.thread == stack);
             known.unwrap_or_else(|| {
                 let counts = self.hooks.counts;
-                let number = self.owners.number();
+                let number = self.owners.number(None);
                 c.threads
                     .push(Party::new(self.visit_distance, number, counts, cpu, stack));
                 c.threads.len() - 1

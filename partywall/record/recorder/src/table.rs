@@ -35,6 +35,9 @@ pub struct LineSlot {
     owner: u32,
 }
 
+// Each lies in one line of the host's.
+const _: () = assert!(std::mem::size_of::<LineSlot>() == 64);
+
 impl LineSlot {
     fn new(key: u64) -> Self {
         LineSlot {
@@ -244,9 +247,9 @@ impl Tables {
             if slot.last == 0 {
                 slot.owner = owners.place(key);
             }
-            let others = owners.visit(slot.owner, self.number);
+            let before = owners.visit(slot.owner, self.number);
             slot.turns
-                .visit(self.progress.now(), owners.slice(), others);
+                .visit(self.progress.now(), owners.slice(), before);
         }
         slot.last = self.changes;
     }

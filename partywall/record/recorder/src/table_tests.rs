@@ -71,7 +71,7 @@ fn of_events_accesses_are_counted_and_of_blocks_the_work() {
 #[test]
 fn who_was_there_before_is_known_of_each_line_among_many() {
     let mut owners = Owners::default();
-    let mut tables = [1, 2].map(|number| Tables::new(1, number));
+    let mut tables = [0, 1].map(|n| Tables::new(1, owners.number(Some(n))));
     // Every third line is one party's alone; all are visited three times in turns.
     for _ in 0..3 {
         for (party, own) in tables.iter_mut().enumerate() {
@@ -87,6 +87,7 @@ fn who_was_there_before_is_known_of_each_line_among_many() {
             let line = (slot.key >> kind::BITS) - 0x400;
             let alone = line % 3 == 0;
             assert_eq!(slot.turns.returns, if alone { 0 } else { 2 }, "{}", line);
+            assert_eq!(slot.turns.crossings, slot.turns.returns);
         }
     }
 }

@@ -52,10 +52,14 @@ impl Progress {
 pub struct Turns {
     last: u32,
     last_slice: u32,
+    /// How often the line had gone from container to container at the visit before.
+    gone: u32,
     /// Stretches of the party's own work with a visit of the line.
     pub turns: u32,
     /// Visits between which and the party's one before another party visited.
     pub returns: u32,
+    /// Of these, those between which and the one before another container visited.
+    pub crossings: u32,
     /// Slices of the emulator's with a visit of the party that is a new turn: what is
     /// cut by a slice's end, or waits through several, is in one.
     pub slices: u32,
@@ -66,18 +70,24 @@ impl Turns {
     pub const NONE: Turns = Turns {
         last: 0,
         last_slice: 0,
+        gone: 0,
         turns: 0,
         returns: 0,
+        crossings: 0,
         slices: 0,
     };
 
     /// A visit begins in stretch `now` of the party's work and in `slice` of the
-    /// emulator's; `others`: somebody else was the last to visit.
+    /// emulator's; `before`: who was there before.
     #[inline(always)]
-    pub fn visit(&mut self, now: u32, slice: u32, others: bool) {
-        if self.turns != 0 && others {
+    pub fn visit(&mut self, now: u32, slice: u32, before: Before) {
+        if self.turns != 0 && before.others {
             self.returns = self.returns.saturating_add(1);
+            if self.gone != before.gone {
+                self.crossings = self.crossings.saturating_add(1);
+            }
         }
+        self.gone = before.gone;
         if self.last != now {
             self.last = now;
             self.turns = self.turns.saturating_add(1);
@@ -89,6 +99,15 @@ impl Turns {
     }
 }
 
+/// Who was at a line before a visit.
+#[derive(Clone, Copy)]
+pub struct Before {
+    /// Another party was the last one there.
+    pub others: bool,
+    /// How often the line has gone from one container to another, this visit included.
+    pub gone: u32,
+}
+
 /// No party's number.
 const NOBODY: u32 = 0;
 
@@ -96,6 +115,7 @@ const NOBODY: u32 = 0;
 struct Owner {
     key: u64,
     party: u32,
+    gone: u32,
 }
 
 impl Slot for Owner {
@@ -106,30 +126,58 @@ impl Slot for Owner {
 }
 
 /// Which party visited each line last; each kind of work has one.
-#[derive(Default)]
 pub struct Owners {
     last: Table<Owner>,
-    parties: u32,
+    /// Of each party, by its number, the number of its container; nobody is in none.
+    containers: Vec<u32>,
     slice: u32,
 }
 
+impl Default for Owners {
+    fn default() -> Self {
+        Owners {
+            last: Table::default(),
+            containers: vec![NOWHERE],
+            slice: 0,
+        }
+    }
+}
+
+/// The number of no container.
+const NOWHERE: u32 = u32::MAX;
+
 impl Owners {
-    /// A number for a new party.
-    pub fn number(&mut self) -> u32 {
-        self.parties += 1;
-        self.parties
+    /// A number for a new party, which belongs to this container. One that belongs to none
+    /// is by itself.
+    pub fn number(&mut self, container: Option<u32>) -> u32 {
+        let number = self.containers.len() as u32;
+        self.containers.push(container.unwrap_or(NOWHERE - number));
+        number
     }
 
     /// Where the line of `key` is.
     pub fn place(&mut self, key: u64) -> u32 {
-        self.last.place(&Owner { key, party: NOBODY }, 0)
+        let nobody = Owner {
+            key,
+            party: NOBODY,
+            gone: 0,
+        };
+        self.last.place(&nobody, 0)
     }
 
-    /// `party` visits the line at `place`; true if another one did before.
+    /// `party` visits the line at `place`; who did before.
     #[inline(always)]
-    pub fn visit(&mut self, place: u32, party: u32) -> bool {
-        let before = std::mem::replace(&mut self.last.at(place).party, party);
-        before != party && before != NOBODY
+    pub fn visit(&mut self, place: u32, party: u32) -> Before {
+        let owner = self.last.at(place);
+        let before = std::mem::replace(&mut owner.party, party);
+        let others = before != party && before != NOBODY;
+        if others && self.containers[before as usize] != self.containers[party as usize] {
+            owner.gone = owner.gone.saturating_add(1);
+        }
+        Before {
+            others,
+            gone: owner.gone,
+        }
     }
 
     /// The emulator runs another vCPU: a slice begins.
@@ -154,9 +202,14 @@ impl Owners {
 mod tests {
     use super::*;
 
-    fn visit(owners: &mut Owners, key: u64, party: u32) -> bool {
+    fn visit(owners: &mut Owners, key: u64, party: u32) -> Before {
         let place = owners.place(key);
         owners.visit(place, party)
+    }
+
+    /// Nobody was there before, or another party of the same container.
+    fn by(others: bool) -> Before {
+        Before { others, gone: 0 }
     }
 
     #[test]
@@ -166,7 +219,7 @@ mod tests {
             progress.begin();
             for _ in 0..10 {
                 progress.work(100);
-                line.visit(progress.now(), 1, false);
+                line.visit(progress.now(), 1, by(false));
             }
         }
         assert_eq!((line.turns, line.returns), (3, 0));
@@ -175,12 +228,12 @@ mod tests {
     #[test]
     fn system_calls_without_a_visit_are_no_turns() {
         let (mut progress, mut line) = (Progress::default(), Turns::NONE);
-        line.visit(progress.now(), 1, false);
+        line.visit(progress.now(), 1, by(false));
         for _ in 0..50 {
             progress.begin();
         }
         assert_eq!(line.turns, 1);
-        line.visit(progress.now(), 1, false);
+        line.visit(progress.now(), 1, by(false));
         assert_eq!(line.turns, 2);
     }
 
@@ -190,7 +243,7 @@ mod tests {
         progress.begin();
         for _ in 0..300 {
             progress.work(1000);
-            line.visit(progress.now(), 1, false);
+            line.visit(progress.now(), 1, by(false));
         }
         let stretches = 300_000 / STRETCH as u32;
         assert!((stretches - 1..=stretches + 2).contains(&line.turns));
@@ -199,7 +252,7 @@ mod tests {
     #[test]
     fn what_is_handed_on_once_is_returned_to_by_nobody() {
         let mut owners = Owners::default();
-        let (a, b) = (owners.number(), owners.number());
+        let (a, b) = (owners.number(None), owners.number(None));
         let (mut of_a, mut of_b) = (Turns::NONE, Turns::NONE);
         for _ in 0..5 {
             of_a.visit(1, 1, visit(&mut owners, 0x81, a));
@@ -221,7 +274,7 @@ mod tests {
                 owners.take_over();
                 owners.take_over();
             }
-            line.visit(turn, owners.slice(), false);
+            line.visit(turn, owners.slice(), by(false));
         }
         assert_eq!((line.turns, line.slices), (9, 4));
     }
@@ -230,7 +283,7 @@ mod tests {
     fn a_turn_that_goes_on_in_the_next_slice_is_in_one() {
         let mut line = Turns::NONE;
         for slice in 1..=5 {
-            line.visit(1, slice, slice > 1);
+            line.visit(1, slice, by(slice > 1));
         }
         assert_eq!((line.turns, line.returns, line.slices), (1, 4, 1));
     }
@@ -238,9 +291,51 @@ mod tests {
     #[test]
     fn the_first_visitor_of_a_line_has_nobody_before_it() {
         let mut owners = Owners::default();
-        let (a, b) = (owners.number(), owners.number());
-        assert!(!visit(&mut owners, 0x81, a));
-        assert!(visit(&mut owners, 0x81, b));
-        assert!(!visit(&mut owners, 0x81, b));
+        let (a, b) = (owners.number(None), owners.number(None));
+        assert!(!visit(&mut owners, 0x81, a).others);
+        assert!(visit(&mut owners, 0x81, b).others);
+        assert!(!visit(&mut owners, 0x81, b).others);
+    }
+
+    /// Visits of parties, by their numbers in order; of each its returns and crossings.
+    fn come_back(owners: &mut Owners, order: &[u32]) -> Vec<(u32, u32)> {
+        let mut lines = [Turns::NONE; 8];
+        for (turn, party) in order.iter().enumerate() {
+            let before = visit(owners, 0x81, *party);
+            lines[*party as usize].visit(turn as u32 + 1, 1, before);
+        }
+        lines.iter().map(|t| (t.returns, t.crossings)).collect()
+    }
+
+    #[test]
+    fn who_comes_back_after_its_own_container_alone_has_not_crossed() {
+        let mut owners = Owners::default();
+        let (a, b) = (owners.number(Some(0)), owners.number(Some(0)));
+        let found = come_back(&mut owners, &[a, b, a, b, a]);
+        assert_eq!(found[a as usize], (2, 0));
+        assert_eq!(found[b as usize], (1, 0));
+    }
+
+    #[test]
+    fn who_comes_back_has_crossed_if_another_container_was_there_whoever_was_last() {
+        let mut owners = Owners::default();
+        let (a, b) = (owners.number(Some(0)), owners.number(Some(0)));
+        let other = owners.number(Some(1));
+        let found = come_back(&mut owners, &[a, b, other, a, b, a, b, other]);
+        // The second of the same container comes after the first one, both after the other's.
+        assert_eq!(found[a as usize], (2, 1));
+        assert_eq!(found[b as usize], (2, 1));
+        assert_eq!(found[other as usize], (1, 1));
+    }
+
+    #[test]
+    fn parties_of_no_container_are_others_to_all_and_to_each_other() {
+        let mut owners = Owners::default();
+        let own = owners.number(Some(0));
+        let (a, b) = (owners.number(None), owners.number(None));
+        let found = come_back(&mut owners, &[own, a, own, a, b, a, b]);
+        assert_eq!(found[own as usize], (1, 1));
+        assert_eq!(found[a as usize], (2, 2));
+        assert_eq!(found[b as usize], (1, 1));
     }
 }

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Tables that are hashed to: whether their entries are shared, or one's for a while."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from judging import ONCE, WINDOW, counter, judged, thing
+
+from partywall.analyse import verdict
+from partywall.analyse.judgement import Judgement
+
+
+def entries(number: int, visits: tuple[int, ...], **more: Any) -> tuple[list[Any], list[Any]]:
+    """Lines of a table that two of eight containers visited each, and a counter of all; names."""
+    lines: list[list[Any]] = [
+        [visits if cpu in (n % 8, (n + 1) % 8) else 0 for cpu in range(8)] for n in range(number)
+    ]
+    given = {"type": "struct x [64]", **more}
+    names = [thing("locks", "static", address=f"{n:#x}", **given) for n in range(number)]
+    # The emulator ran each in 41 slices.
+    return [*lines, [(ONCE, ONCE, 40)] * 8], [*names, thing("counter", "static")]
+
+
+@pytest.mark.parametrize(("returns", "theirs"), [(0, False), (3, False), (4, True)])
+def test_locks_that_are_hashed_to_are_no_wall_where_one_has_each_for_a_while(
+    returns: int, theirs: bool
+) -> None:
+    # Of 16 returns that chance would have had.
+    lines, names = entries(8, (50, 50, returns, 33))
+    found = judged(lines, names)
+    assert found.walls.tolist() == [theirs] * 8 + [True]
+    assert ((found.sharing[:8] != verdict.HANDED_OVER) == theirs).all()
+
+
+def test_a_lock_of_a_table_that_two_take_in_turns_is_their_wall_among_others() -> None:
+    lines, names = entries(8, (50, 50, 0, 33))
+    lines[0][0] = lines[0][1] = (50, 50, 20, 33)
+    assert judged(lines, names).walls.tolist() == [True] + [False] * 7 + [True]
+    # Nor does an entry that all take turns at say anything of the others.
+    lines[0] = [(ONCE, ONCE, 40)] * 8
+    assert judged(lines, names).walls.tolist() == [True] + [False] * 7 + [True]
+
+
+def test_how_often_a_kernel_thread_comes_to_a_table_says_nothing_of_containers() -> None:
+    lines, names = entries(16, (50, 50, 0, 33))
+    found = judged(lines, names, thread=(50, 50, 40, 41))
+    assert found.walls.tolist() == [False] * 16 + [True]
+
+
+def test_lines_of_a_structure_or_of_few_entries_are_no_table_that_is_hashed_to() -> None:
+    assert judged(*entries(8, (50, 50, 0, 33), type="struct x")).walls.all()
+    assert judged(*entries(7, (50, 50, 0, 33))).walls.all()
+
+
+def test_a_table_that_nobody_visits_in_many_slices_is_not_known_to_be_hashed_to() -> None:
+    # Less than eight returns that chance would have had may be none by chance.
+    few, more = (entries(8, (50, 50, 0, slices)) for slices in (1, 3))
+    assert judged(*few).sharing[0] == verdict.SOME
+    assert judged(*more).sharing[0] == verdict.HANDED_OVER
+
+
+@pytest.mark.parametrize(("seldom", "known"), [(2, False), (3, True)])
+def test_from_eight_returns_that_chance_would_have_had_a_table_tells(
+    seldom: int, known: bool
+) -> None:
+    # Two in three slices each are expected to return twice; of three and two 0.8 times, which
+    # makes 7.6 or 8.4 in all. None ever did.
+    lines, names = entries(8, (50, 50, 0, 1))
+    for n in range(3 + seldom):
+        there = [cpu for cpu in range(8) if lines[n][cpu]]
+        for cpu, slices in zip(there, (3, 3 if n < 3 else 2), strict=True):
+            lines[n][cpu] = (50, 50, 0, slices)
+    found = judged(lines, names).sharing[:8]
+    assert set(found.tolist()) == ({verdict.HANDED_OVER} if known else {verdict.SOME})
+
+
+def emulated(
+    containers: int,
+    window: int,
+    *,
+    entries: int,
+    operations_each: int,
+    turns: int = 5,
+    cpus: int = 1,
+) -> list[list[tuple[int, ...]]]:
+    """What the recorder counts of those entries of a hashed table that several visit.
+
+    Each operation of a CPU takes one entry for some ``turns``. It is drawn anew for each; or
+    a container's CPUs have one together for ``operations_each``, which nobody else takes
+    meanwhile. The emulator runs one CPU for two to four operations, and then the next one.
+    """
+    draw = random.Random(17)
+    parties = range(containers * cpus)
+    counts = [[[0, 0, 0, 0] for _ in parties] for _ in range(entries)]
+    last: dict[int, int] = {}
+    gone = [0] * entries
+    known: dict[tuple[int, int], tuple[int, int]] = {}
+    held = [0] * len(parties)
+    done = [0] * len(parties)
+    slice_ = 0
+    while min(done) < window * turns:
+        for cpu in parties:
+            slice_ += 1
+            holder = cpu if operations_each == 1 else cpu // cpus * cpus
+            for _ in range(draw.randint(2 * turns, 4 * turns)):
+                if holder == cpu and done[cpu] % (turns * operations_each) == 0:
+                    taken = set(held) if operations_each > 1 else set()
+                    held[cpu] = draw.choice(sorted(set(range(entries)) - taken))
+                done[cpu] += 1
+                entry = held[holder]
+                count = counts[entry][cpu]
+                gone[entry] += last.get(entry, cpu) // cpus != cpu // cpus
+                before, seen = known.get((entry, cpu), (gone[entry], 0))
+                count[0] += 1
+                count[1] += last.get(entry, cpu) != cpu and count[0] > 1
+                count[2] += seen != slice_
+                count[3] += gone[entry] != before
+                last[entry] = cpu
+                known[entry, cpu] = gone[entry], slice_
+    met = [line for line in counts if sum(count[0] > 0 for count in line) > 1]
+    return [[(n, n, *rest) if n else 0 for n, *rest in line] for line in met]
+
+
+def judged_with_a_counter(
+    containers: int, window: int, entries: int, operations_each: int, each: int, cpus: int = 1
+) -> Judgement:
+    """The judgement on a table as `emulated`, and last on a `counter`."""
+    lines = emulated(
+        containers, window, entries=entries, operations_each=operations_each, cpus=cpus
+    )
+    names = [thing("locks", "static", type=f"struct x [{entries}]") for _ in lines]
+    lines.append(counter(containers * cpus, window, each))
+    return judged([*lines], [*names, thing("all", "static")], window=window, cpus=cpus)
+
+
+@pytest.mark.parametrize("each", [1, 5])
+@pytest.mark.parametrize(
+    ("entries", "containers", "window"),
+    [(32, 2, 64), (32, 8, 64), (32, 8, 96), (256, 4, 64), (256, 8, 400), (1024, 8, 64)],
+)
+def test_a_table_that_each_operation_hashes_to_anew_is_a_wall_in_any_window(
+    entries: int, containers: int, window: int, each: int
+) -> None:
+    found = judged_with_a_counter(containers, window, entries, 1, each)
+    assert found.walls.all()
+
+
+@pytest.mark.parametrize("each", [1, 5])
+@pytest.mark.parametrize(
+    ("entries", "containers", "window"), [(32, 4, 400), (32, 8, 400), (32, 8, 800), (256, 8, 400)]
+)
+def test_a_table_of_which_each_has_an_entry_for_many_operations_is_none(
+    entries: int, containers: int, window: int, each: int
+) -> None:
+    found = judged_with_a_counter(containers, window, entries, 20, each)
+    assert found.walls.tolist() == [False] * (len(found.walls) - 1) + [True]
+
+
+@pytest.mark.parametrize(
+    ("containers", "cpus", "entries"), [(2, 4, 32), (4, 2, 32), (4, 2, 256), (8, 4, 256)]
+)
+def test_cpus_of_a_container_that_has_an_entry_are_no_others_to_each_other(
+    containers: int, cpus: int, entries: int
+) -> None:
+    found = judged_with_a_counter(containers, WINDOW, entries, 20, 5, cpus)
+    assert found.walls.tolist() == [False] * (len(found.walls) - 1) + [True]
+    anew = judged_with_a_counter(containers, WINDOW, entries, 1, 5, cpus)
+    assert anew.walls.all()
+
+
+@pytest.mark.parametrize(("crossings", "theirs"), [(1, True), (0, False)])
+def test_slices_of_the_same_container_are_not_expected_to_part_ones_own(
+    crossings: int, theirs: bool
+) -> None:
+    # Of nine slices and three of another container's two returns are to be expected, with nine
+    # more of one's own four and a half.
+    own, other = (50, 50, 8, 9, crossings), (10, 10, 0, 3, 0)
+    lines: list[list[Any]] = [[own, own, other, 0] for _ in range(8)]
+    names = [thing("locks", "static", type="struct x [64]", address=f"{n:#x}") for n in range(8)]
+    found = judged([*lines, [(ONCE, ONCE, 40)] * 4], [*names, thing("counter", "static")], cpus=2)
+    assert found.walls.tolist() == [theirs] * 8 + [True]
+
+
+@pytest.mark.parametrize(("pairs", "slices"), [(8, 2), (4, 3)])
+def test_a_table_that_two_have_each_line_of_is_theirs_though_none_ever_met(
+    pairs: int, slices: int
+) -> None:
+    # In long slices the window of one may be over before the other's begins.
+    number = 2 * pairs
+    lines: list[list[Any]] = [
+        [(ONCE, ONCE, 0) if cpu // 2 == n else 0 for cpu in range(number)] for n in range(pairs)
+    ]
+    given = {"type": "struct x [64]"}
+    names = [thing("pairs", "static", address=f"{n:#x}", **given) for n in range(pairs)]
+    counter = [(ONCE, ONCE, slices - 1)] * number
+    found = judged([*lines, counter], [*names, thing("counter", "static")])
+    assert (found.sharing[:pairs] == verdict.SOME).all()
+    assert found.walls.all()
