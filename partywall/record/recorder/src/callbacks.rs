@@ -117,7 +117,7 @@ pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
         }
     }
     if block.enters != NO_LEAF {
-        c.callers[block.enters as usize] = *c.tracker.call();
+        *c.tracker.caller(block.enters) = *c.tracker.call();
     }
     if block.call != 0 {
         *c.tracker.call() = block.call;

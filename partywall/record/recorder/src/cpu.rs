@@ -53,8 +53,6 @@ pub struct Cpu {
     pub threads: Vec<Party>,
     /// On whose account it works now: its own, or an index into threads.
     pub thread: Option<usize>,
-    /// The call that led into each leaf function.
-    pub callers: Vec<u64>,
     /// The string instruction that runs, and the lines it read and wrote last.
     pub repeating: u64,
     pub swept: [u64; 2],
@@ -65,8 +63,8 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// A CPU of which nothing is known yet. `stack_size` in bytes; `leaves`: leaf functions.
-    pub fn new(own: Party, stack_size: u64, leaves: usize) -> Self {
+    /// A CPU of which nothing is known yet. `stack_size` in bytes.
+    pub fn new(own: Party, stack_size: u64) -> Self {
         Cpu {
             tracker: Tracker::new(stack_size),
             context: context::TASK,
@@ -75,7 +73,6 @@ impl Cpu {
             own,
             threads: Vec::new(),
             thread: None,
-            callers: vec![0; leaves],
             repeating: 0,
             swept: [0; 2],
             clock: 0,
@@ -218,7 +215,7 @@ mod tests {
     use super::*;
 
     fn cpu(kind: u64) -> Cpu {
-        let mut cpu = Cpu::new(Party::new(8, 1, 0, 0, 0), 0x4000, 0);
+        let mut cpu = Cpu::new(Party::new(8, 1, 0, 0, 0), 0x4000);
         cpu.kind = kind;
         cpu
     }

@@ -241,8 +241,7 @@ impl State {
             let cpu = self.cpus.len() as u32;
             let number = self.owners.number(Some(cpu / self.container_cpus));
             let own = Party::new(self.visit_distance, number, self.hooks.counts, cpu, 0);
-            let (stack, leaves) = (self.hooks.stack_size, self.hooks.leaves);
-            self.cpus.push(Cpu::new(own, stack, leaves));
+            self.cpus.push(Cpu::new(own, self.hooks.stack_size));
         }
     }
 
@@ -309,7 +308,7 @@ impl State {
         if site.leaf == NO_LEAF {
             return site.index;
         }
-        let caller = self.cpus[cpu as usize].callers[site.leaf as usize];
+        let caller = *self.cpus[cpu as usize].tracker.caller(site.leaf);
         let (last, index) = site.last.get();
         if caller == last {
             return index;
