@@ -42,6 +42,9 @@ WORKLOAD = Workload(
 WITHOUT_TURNS = WORKLOAD.model_copy(update={"variant": "without-turns"})
 """The same in long slices: a container's window may be over before the next one's begins."""
 
+IN_PAIRS = WORKLOAD.model_copy(update={"variant": "in-pairs"})
+"""For containers of two CPUs, with memory that one container has and then the next."""
+
 # Debian's kernel tests its ciphers in threads that run on after boot: for the first
 # window's whole length on two CPUs.
 PARAMETERS = "cryptomgr.notests=1"
@@ -140,6 +143,10 @@ HANDED_OVER = 24 / 512
 """Parcels per operation that one sends and another receives within a window."""
 
 
+PASSED = "kmalloc-64: struct truth_passed"
+"""What both CPUs of a container write, and later those of the next one: no wall between."""
+
+
 def is_kernels(name: str) -> bool:
     """Whether a wall is the scheduler's: who wakes a worker looks at the other CPUs."""
     scheduler = ("kmalloc-2k: struct root_domain", "task_struct: struct task_struct")
@@ -160,14 +167,18 @@ def loaded(kernel: Kernel, folder: Path, progress: Progress) -> Kernel:
 
 
 def measured(
-    kernel: Kernel, containers: int, progress: Progress, workload: Workload = WORKLOAD
+    kernel: Kernel,
+    containers: int,
+    progress: Progress,
+    workload: Workload = WORKLOAD,
+    cpus: int = 1,
 ) -> WorkloadResult:
-    """All cases with so many containers, on a kernel with the module."""
+    """All cases with so many containers of so many CPUs, on a kernel with the module."""
     outcome = run.check(
         run.Wanted(
             kernel=kernel,
             workloads=[workload],
-            topology=Topology(containers, 1),
+            topology=Topology(containers, cpus),
             parameters=PARAMETERS,
             # Of thirty-two containers, on a machine that has more to do.
             timeout=900.0,

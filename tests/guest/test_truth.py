@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import constructed
 import pytest
@@ -13,6 +14,7 @@ from constructed import (
     COUNTS,
     DEFERRED,
     HANDED_OVER,
+    PASSED,
     TOLERANCE,
     WAITING,
     Wall,
@@ -103,6 +105,21 @@ def test_the_verdict_does_not_depend_on_how_long_a_cpu_runs(in_long_slices: Resu
         assert found[wall.name].sharing == wall.sharing
         if wall.name not in WAITING:
             assert found[wall.name].transfers == pytest.approx(wall.transfers, rel=TOLERANCE)
+
+
+def test_cpus_of_one_container_are_no_others_to_each_other(kernel: Kernel, tmp_path: Path) -> None:
+    """Four containers of two CPUs are eight parties, of which two are one."""
+    ready = constructed.loaded(kernel, tmp_path, Quiet())
+    found = constructed.measured(ready, 4, Quiet(), constructed.IN_PAIRS, cpus=2)
+    names = {wall.name for wall in found.found if not is_kernels(wall.name)}
+    # What two CPUs have together their container has for itself.
+    assert names == {wall.name for wall in walls(8)} - {"truth_pairs"}
+    inside = by_object(found.inside)
+    assert len(inside["truth_pairs"]) == 4
+    # All of its visits may follow the container's other CPU's.
+    passed = inside[PASSED]
+    assert len(passed) == 4
+    assert sum(line.within for line in passed) == pytest.approx(1, rel=TOLERANCE)
 
 
 @pytest.mark.parametrize("containers", COUNTS)

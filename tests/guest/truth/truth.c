@@ -10,6 +10,7 @@
 #define OPERATION _IO(0xb7, 1)
 #define SETTLE _IO(0xb7, 2)
 #define WITHOUT_TURNS _IO(0xb7, 3)
+#define IN_PAIRS _IO(0xb7, 4)
 
 static int truth;
 static unsigned long containers;
@@ -32,7 +33,13 @@ static void command(unsigned long what, const struct run *run, unsigned long n)
 
 static void operation(const struct run *run, unsigned long n)
 {
-	command(strcmp(run->variant, "without-turns") ? OPERATION : WITHOUT_TURNS, run, n);
+	unsigned long what = OPERATION;
+
+	if (!strcmp(run->variant, "without-turns"))
+		what = WITHOUT_TURNS;
+	if (!strcmp(run->variant, "in-pairs"))
+		what = IN_PAIRS;
+	command(what, run, n);
 }
 
 /* What was left to RCU belongs to its window. */

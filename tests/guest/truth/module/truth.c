@@ -23,6 +23,8 @@
 #define OPERATIONS 1024
 #define FEW 64
 #define MANY 256
+/* The operation amid a window of 512. */
+#define PASSED_ON 256
 /* Once in so many operations of all containers together. */
 #define SELDOM 1024
 /* More than the lines after which the recorder takes a return for a new visit. */
@@ -42,6 +44,7 @@ struct truth_operation {
 	unsigned int containers;
 	unsigned int number;
 	bool turns;
+	bool pairs;
 };
 
 /* What a container has for itself. */
@@ -233,6 +236,28 @@ static noinline void truth_handed_over(const struct truth_own *own,
 	write_line(own, &truth_ring[(op->container + op->number) % op->containers].value);
 }
 
+/*
+ * Where two that follow each other are CPUs of one container: what its two have
+ * for half of the window, and then those of the next one.
+ */
+struct truth_passed {
+	u64 count;
+	u64 rest[7];
+};
+
+static struct truth_passed *truth_passed[CONTAINERS / 2];
+
+static noinline void truth_passed_on(const struct truth_own *own,
+				     const struct truth_operation *op)
+{
+	unsigned int later = op->number >= PASSED_ON;
+	struct truth_passed *passed;
+
+	passed = truth_passed[(op->container / 2 + later) % (op->containers / 2)];
+	passed->count++;
+	truth_apart(own);
+}
+
 /* Nobody else's. */
 static DEFINE_PER_CPU_ALIGNED(struct truth_line, truth_percpu);
 static struct truth_line truth_by_container[CONTAINERS];
@@ -382,6 +407,8 @@ static noinline void truth_deferred(struct truth_own *own, const struct truth_op
 #define TRUTH_SETTLE _IO(0xb7, 2)
 /* As the emulator has it: a container's window may be over before the next one's. */
 #define TRUTH_WITHOUT_TURNS _IO(0xb7, 3)
+/* Of two CPUs a container. */
+#define TRUTH_IN_PAIRS _IO(0xb7, 4)
 
 static long truth_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
@@ -389,7 +416,8 @@ static long truth_ioctl(struct file *file, unsigned int command, unsigned long a
 		.container = argument & 0xff,
 		.containers = argument >> 8 & 0xff,
 		.number = argument >> 16,
-		.turns = command == TRUTH_OPERATION,
+		.turns = command != TRUTH_WITHOUT_TURNS,
+		.pairs = command == TRUTH_IN_PAIRS,
 	};
 	struct truth_own *own;
 
@@ -402,7 +430,7 @@ static long truth_ioctl(struct file *file, unsigned int command, unsigned long a
 			schedule_timeout_uninterruptible(1);
 		return 0;
 	}
-	if (!op.turns && command != TRUTH_WITHOUT_TURNS)
+	if (command != TRUTH_OPERATION && command != TRUTH_WITHOUT_TURNS && !op.pairs)
 		return -ENOTTY;
 	truth_all(own);
 	truth_allocated(own);
@@ -410,6 +438,8 @@ static long truth_ioctl(struct file *file, unsigned int command, unsigned long a
 	truth_locks(own, &op);
 	truth_retry(own, &op);
 	truth_handed_over(own, &op);
+	if (op.pairs)
+		truth_passed_on(own, &op);
 	truth_alone(own, &op);
 	truth_hashed(own, &op);
 	truth_read_mostly(own, &op);
@@ -468,6 +498,9 @@ static int __init truth_init(void)
 			if (!truth_parcels[m][n])
 				return -ENOMEM;
 		}
+		truth_passed[n / 2] = kzalloc(sizeof(struct truth_passed), GFP_KERNEL);
+		if (!truth_passed[n / 2])
+			return -ENOMEM;
 		tasklet_setup(&own->tasklet, truth_tasklet);
 		INIT_WORK(&own->work, truth_work);
 		truth_own[n] = own;
