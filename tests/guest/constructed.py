@@ -139,6 +139,9 @@ BOTH = "truth_put_off"
 BACKGROUND = {"truth_worked": 1 / 16, "truth_called_back": 1.0}
 """Transfers per operation of what runs in workers and callbacks of RCU."""
 
+BY_CALLS = {"truth_called_back": 10 / 512}
+"""Of these, what a system call may run that turns softirqs on: of callbacks ten at a time."""
+
 HANDED_OVER = 24 / 512
 """Parcels per operation that one sends and another receives within a window."""
 

@@ -11,6 +11,7 @@ import pytest
 from constructed import (
     BACKGROUND,
     BOTH,
+    BY_CALLS,
     COUNTS,
     DEFERRED,
     HANDED_OVER,
@@ -159,7 +160,8 @@ def test_what_kernel_threads_do_later_moves_as_often_as_it_is_done(
     background = by_object(result(containers).background)
     for name, transfers in BACKGROUND.items():
         (line,) = background[name]
-        assert line.transfers == pytest.approx(transfers, rel=TOLERANCE)
+        least = transfers - BY_CALLS.get(name, 0)
+        assert least * (1 - TOLERANCE) <= line.transfers <= transfers * (1 + TOLERANCE)
 
 
 @pytest.mark.parametrize("containers", COUNTS)
