@@ -17,7 +17,7 @@ from rich.console import Console
 
 from partywall import workloads
 from partywall.advice import map as maps
-from partywall.analyse.beside import Side, touch
+from partywall.analyse.beside import Judged, Side, touch
 from partywall.analyse.transfers import Parties
 from partywall.cli import commands
 from partywall.cli import map as command
@@ -28,6 +28,7 @@ from partywall.guest.sitting import Round
 from partywall.kernels import Kernel, Request
 from partywall.measure import sweep
 from partywall.measure.run import Wanted
+from partywall.record.recording import Kind
 from partywall.report import beside as pairs
 from partywall.report import map as view
 from partywall.report.html import beside as matrix
@@ -35,6 +36,7 @@ from partywall.report.html import map as page
 from partywall.results import document, parts, store
 from partywall.results.failures import Failure
 from partywall.results.result import Result, Sums
+from partywall.results.touches import Touch
 
 
 def with_walls(release: str, **operations: dict[str, float]) -> Result:
@@ -409,16 +411,24 @@ class FakeJudgement:
         self.back[-1, 2:] = False
 
 
+def touched(reads: Any, writes: Any, judgement: FakeJudgement, names: list[str]) -> Touch:
+    """What the second of two sides does to the first in the foreground."""
+    nothing = np.zeros_like(writes)
+    visits = {"late_reads": nothing, "late_writes": nothing, "number": np.arange(len(writes))}
+    lines = type("L", (), {"reads": reads, "writes": writes, **visits})()
+    parties = Parties(np.arange(4), np.zeros(4, np.uint64), np.arange(4))
+    number = lines.number
+    judged = Judged(Kind.FOREGROUND, number, judgement, names.__getitem__)  # type: ignore[arg-type]
+    one, other = two_sides()
+    return touch(one, other, lines, parties, [judged], at=3)
+
+
 def test_a_victims_transfers_are_what_neighbours_can_cause() -> None:
     # A counter that all write, a word that the victims read and the others write, and
     # one that only victims come back to.
     reads = np.array([[0, 0, 0, 0], [300, 300, 0, 0], [0, 0, 0, 0]])
     writes = np.array([[200, 200, 100, 100], [0, 0, 1, 1], [100, 100, 1, 0]])
-    lines = type("L", (), {"reads": reads, "writes": writes})()
-    parties = Parties(np.arange(4), np.zeros(4, np.uint64), np.arange(4))
-    one, other = two_sides()
-    names = ["counter", "word", "own"]
-    found = touch(one, other, lines, parties, FakeJudgement(3), at=3, name=names.__getitem__)  # type: ignore[arg-type]
+    found = touched(reads, writes, FakeJudgement(3), ["counter", "word", "own"])
     # Two neighbours with two writes an operation each; with 0.02 each.
     assert {each.object: each.transfers for each in found.objects} == {
         "counter": pytest.approx(2.0),
@@ -428,13 +438,10 @@ def test_a_victims_transfers_are_what_neighbours_can_cause() -> None:
 
 def test_a_variable_of_each_cpu_is_one_object() -> None:
     writes = np.array([[100, 0, 100, 0], [0, 100, 0, 100]])
-    lines = type("L", (), {"reads": np.zeros_like(writes), "writes": writes})()
     judged = FakeJudgement(3)
-    parties = Parties(np.arange(4), np.zeros(4, np.uint64), np.arange(4))
-    one, other = two_sides()
     names = ["runqueues of CPU 0", "runqueues of CPU 1"]
     judged.walls, judged.back = judged.walls[:2], judged.back[:2]
-    found = touch(one, other, lines, parties, judged, at=3, name=names.__getitem__)  # type: ignore[arg-type]
+    found = touched(np.zeros_like(writes), writes, judged, names)
     assert [(each.object, each.transfers) for each in found.objects] == [
         ("runqueues of each CPU", pytest.approx(1.0))
     ]
