@@ -204,8 +204,7 @@ def say_if_long(recorded: Recording, title: str, progress: Progress) -> None:
     """Say so if a recording has so much in it that naming it takes long."""
     uses = sum(len(party.accesses) for party in recorded.parties)
     if uses > _MANY:
-        lines = sum(len(party.lines) for party in recorded.parties)
         progress.note(
-            f"{title}: {uses:,} uses of {lines:,} lines are to be named, which takes minutes and "
-            "much memory; fewer --containers have fewer"
+            f"{title}: {uses:,} uses of memory are to be named, which takes minutes and 2 GiB; "
+            "fewer --containers have fewer"
         )

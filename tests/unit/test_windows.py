@@ -62,5 +62,5 @@ def test_that_much_is_to_be_named_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     assert not notes.said
     plan.say_if_long(recording(few, party(1, accesses=[access(0)])), "container/run", notes)
     (said,) = notes.said
-    assert said.startswith("container/run: 4 uses of 0 lines are to be named")
+    assert said.startswith("container/run: 4 uses of memory are to be named")
     assert "fewer --containers" in said
