@@ -12,6 +12,7 @@ from partywall.cli.lines import line_size_option, show_pairs
 from partywall.cli.options import (
     OVER_LIMIT,
     RATE,
+    append_option,
     at_option,
     commands,
     html_options,
@@ -43,13 +44,7 @@ from partywall.report.terminal import Shown
 @kernel_options
 @workload_options
 @click.option("--unconfined", is_flag=True, help="No seccomp, AppArmor or masked paths.")
-@click.option(
-    "--append",
-    "parameters",
-    default="",
-    metavar="TEXT",
-    help="Parameters for the kernel, such as sysctl.fs.neg-dentry-pc=1.",
-)
+@append_option
 @click.option(
     "--layers",
     type=click.Choice(["shared", "own", "both"]),

@@ -278,6 +278,13 @@ output_option = click.option(
     callback=_writable,
     help="Write the result to FILE (.json or .json.gz) instead.",
 )
+append_option = click.option(
+    "--append",
+    "parameters",
+    default="",
+    metavar="TEXT",
+    help="Parameters for the kernel, such as sysctl.fs.neg-dentry-pc=1.",
+)
 timeout_option = click.option(
     "--timeout",
     type=click.FloatRange(min=1),

@@ -9,6 +9,8 @@ are measured in another guest.
 from __future__ import annotations
 
 import gc
+import re
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,11 +18,12 @@ from pathlib import Path
 from partywall import guest
 from partywall.analyse import growth as analysis
 from partywall.analyse import names
-from partywall.core.errors import EnvironmentProblem, PartywallError
+from partywall.core.errors import EnvironmentProblem, PartywallError, UsageProblem
 from partywall.core.progress import Progress
 from partywall.core.topology import Topology
 from partywall.guest import Guest, sitting
 from partywall.guest.sitting import Round
+from partywall.kernels import require
 from partywall.measure import run, sweep
 from partywall.measure.plan import Plan
 from partywall.measure.run import Call, Wanted
@@ -31,12 +34,30 @@ from partywall.results.growth import Growth, Operation
 from partywall.workloads import Workload
 
 PARAMETERS = "slub_debug=U"
+_OPTIONS = ("CONFIG_SLUB_DEBUG", "CONFIG_STACKDEPOT", "CONFIG_MEMCG")
 
 CONTAINERS = 2
 """Each operation leaves the same behind however many do it; two tell whose it is."""
 
+AGAIN = 8
+"""Times as many operations in which what grew has to grow again: what is taken back in
+batches that are larger than a step has an end."""
+
 LEAST_OPERATIONS = 64
-"""In the first step, of each container: what is one in fifty shows in the second."""
+"""In the first step, of each container. Less than one object in 32 is not seen then."""
+
+LEAST_STARTS = 8
+"""The same of whole containers' starts, each of which takes a second."""
+
+USUAL = 500
+"""Operations in a window that a guest has `Plan.timeout` for."""
+
+_LOOKS_TAKE = 15 * 60.0
+"""On top of it, so that of a guest's own time a minute is for the looks: see
+`partywall.guest.sitting.patience`."""
+
+_MOST = 3 << 10
+"""MiB of a guest. With more a PC has a hole in its memory, where no pages are."""
 
 _WHILE_THERE = ("before", "some", "more")
 _WHEN_GONE = ("gone", "reclaimed")
@@ -50,23 +71,62 @@ class Found:
     became: list[Operation | PartywallError] = field(default_factory=list)
 
 
-def growth(wanted: Wanted, progress: Progress) -> Growth:
+def growth(wanted: Wanted, progress: Progress, operations: int | None = None) -> Growth:
     """Measure what each of the workloads leaves behind.
 
-    Raise what the first failed of if all did.
+    ``operations``: of each container in the first step; None: a workload's window, or
+    `LEAST_OPERATIONS`. Raise what the first failed of if all did; UsageProblem if the kernel
+    does not keep who made an object.
     """
+    require(wanted.kernel, _OPTIONS, "partywall growth")
     parameters = f"{wanted.parameters} {PARAMETERS}".strip()
     shape = wanted.topology or Topology(CONTAINERS, 1)
     wanted = replace(wanted, parameters=parameters, topology=shape)
+    if guest.memory(shape) > _MOST:
+        raise UsageProblem(
+            f"{shape.total} containers take more memory than can be looked at",
+            f"ask for fewer with --containers: {CONTAINERS} show what each leaves behind",
+        )
     plan = sweep.plan_of(wanted)
+    first = [_long_enough(one, operations) for one in wanted.workloads]
+    became, versions = _in_guests(wanted, plan, first, progress)
+    if operations is None:
+        grew = [
+            one for one in first if isinstance(found := became[one.title], Operation) and found.left
+        ]
+        longer = [one.model_copy(update={"window": AGAIN * one.window}) for one in grew]
+        again, more = _in_guests(wanted, plan, longer, progress) if longer else ({}, set())
+        versions |= more
+        for title, found in again.items():
+            # What could not do so many, for want of disk or time, stays as it was found.
+            if isinstance(found, Operation):
+                before = became[title]
+                assert isinstance(before, Operation)
+                became[title] = confirmed(before, found)
+    return _document(wanted, plan, [became[one.title] for one in wanted.workloads], versions)
+
+
+def confirmed(before: Operation, again: Operation) -> Operation:
+    """Return what was found in both, as it was found of more operations."""
+    known = {(one.kind, one.what, one.made_by) for one in before.left}
+    left = [one for one in again.left if (one.kind, one.what, one.made_by) in known]
+    return again.model_copy(update={"left": left, "confirmed": True})
+
+
+def _in_guests(
+    wanted: Wanted, plan: Plan, workloads: Sequence[Workload], progress: Progress
+) -> tuple[dict[str, Operation | PartywallError], set[str]]:
+    """Return what became of each by its title, and what guests said of their kernel."""
     became: dict[str, Operation | PartywallError] = {}
     rounds = []
-    for workload in wanted.workloads:
+    for workload in workloads:
         try:
             replace(plan, workload=workload).check()
-            rounds.append(Round(_long_enough(workload)))
+            rounds.append(Round(workload))
         except PartywallError as error:
             became[workload.title] = error
+    if not rounds:
+        return became, set()
     plugin = recorder(plan.qemu, progress)
     todo = sweep.sittings(plan, rounds)
     calls = [
@@ -82,13 +142,14 @@ def growth(wanted: Wanted, progress: Progress) -> Growth:
             versions.add(found.version)
         else:
             became |= dict.fromkeys(titles, found)
-    return _document(wanted, plan, [became[one.title] for one in wanted.workloads], versions)
+    return became, versions
 
 
-def _long_enough(workload: Workload) -> Workload:
+def _long_enough(workload: Workload, operations: int | None) -> Workload:
     """The workload with a step of operations for its window; a container's whole start is long."""
-    window = workload.window if workload.bundle else max(workload.window, LEAST_OPERATIONS)
-    return workload.model_copy(update={"window": window})
+    least = LEAST_STARTS if workload.bundle else LEAST_OPERATIONS
+    usual = max(workload.window, least)
+    return workload.model_copy(update={"window": operations or usual})
 
 
 def _document(
@@ -109,8 +170,6 @@ def _document(
         kernel=said.kernel,
         environment=said.environment,
         containers=plan.topology.containers,
-        least=analysis.LEAST,
-        rate=analysis.RATE,
         operations=operations,
         failed=sweep.failures([Round(one) for one in wanted.workloads], became),
     )
@@ -138,14 +197,18 @@ def measure(wanted: Sitting, plugin: Path, memory: int, progress: Progress) -> F
 
 def _sit(wanted: Sitting, plugin: Path, memory: int, progress: Progress, found: Found) -> None:
     plan, rounds = wanted.plan, wanted.rounds
+    # All sleep at each look, and there may be many more operations than in a window.
+    longest = max(each.workload.window for each in rounds)
+    timeout = plan.timeout * (1 + longest / USUAL) + _LOOKS_TAKE
     parts, _ = guest.initramfs(
         sitting.base(plan.kernel, rounds, progress, grow=True),
-        sitting.job(rounds, plan.topology, confined=plan.confined, timeout=plan.timeout, grow=True),
+        sitting.job(rounds, plan.topology, confined=plan.confined, timeout=timeout, grow=True),
     )
     watched = hooks.build(plan.kernel.vmlinux, rounds[0].workload)
     settings = replace(
         plan.settings(parts, watched, plugin, memory, rounds=len(rounds)),
         record=False,
+        timeout=max(plan.timeout, plan.timeout * longest / USUAL / 2),
         # One process, in no container, has the guest held.
         windows=1,
     )
@@ -168,6 +231,7 @@ class _Watch:
     def __init__(self, machine: Guest, plan: Plan) -> None:
         self._machine, self._plan = machine, plan
         self._number = 0
+        self._last: tuple[int, analysis.Look] | None = None
         self._reads: tuple[analysis.Kernel, analysis.Makers] | None = None
 
     def rounds(self, rounds: Sequence[Round], found: Found, progress: Progress) -> None:
@@ -177,7 +241,10 @@ class _Watch:
             for number, each in enumerate(rounds):
                 with progress.step(each.title):
                     grown.append(self._round(number, each))
-            self._look("ended", *(one for one in grown if isinstance(one, analysis.Growth)))
+            self._come("ended")
+            for number, one in enumerate(grown):
+                if isinstance(one, analysis.Growth):
+                    grown[number] = self._followed(one, "ended")
         except EnvironmentProblem as error:
             # The guest is gone, or so far gone that no round can begin.
             if len(grown) < len(rounds):
@@ -189,39 +256,68 @@ class _Watch:
 
     def _round(self, number: int, each: Round) -> analysis.Growth | PartywallError:
         total = each.workload.window * self._plan.topology.total
-        growing: analysis.Growth | None = None
+        growing: analysis.Growth | PartywallError | None = None
         for which in _WHILE_THERE:
-            if not self._come(which):
+            if self._comes() != which:
+                # The round has failed, and nobody waits for this one.
                 break
-            kernel, makers = self._reading()
-            growing = growing or analysis.Growth(kernel, makers, total)
-            growing.during(analysis.look(kernel))
+            growing = self._looked(growing, total)
+            self._go_on()
+        for which in _WHEN_GONE:
+            self._come(which)
+            if isinstance(growing, analysis.Growth):
+                growing = self._followed(growing, which)
             self._go_on()
         why = self._machine.reported(f"round {number} failed:")
-        for which in _WHEN_GONE:
-            self._look(which, *([growing] if growing and why is None else []))
         if why is not None or growing is None:
             return EnvironmentProblem(f"the workload failed: {why or 'nobody says why'}")
         return growing
 
-    def _look(self, which: str, *growing: analysis.Growth) -> None:
-        """Wait for a look at what is left, and take it."""
-        self._come(which)
-        if growing:
-            now = analysis.look(self._reading()[0])
-            for one in growing:
-                one.after(which, now)
-        self._go_on()
+    def _looked(
+        self, growing: analysis.Growth | PartywallError | None, total: int
+    ) -> analysis.Growth | PartywallError:
+        """Return what has grown, with one more look while processes are there."""
+        if isinstance(growing, PartywallError):
+            return growing
+        try:
+            kernel, makers = self._reading()
+            growing = growing or analysis.Growth(kernel, makers, total)
+            growing.during(analysis.look(kernel))
+        except Exception as error:
+            return _not_read(error)
+        return growing
 
-    def _come(self, which: str) -> bool:
-        """Wait until the guest is held for a look; whether it is this one.
+    def _followed(self, growing: analysis.Growth, which: str) -> analysis.Growth | PartywallError:
+        """Return what has grown, with a look at what is left of it."""
+        try:
+            if growing.left:
+                growing.after(which, self._what_is_left())
+        except Exception as error:
+            return _not_read(error)
+        return growing
 
-        It is none of those while processes are there, if a round has failed.
-        """
+    def _what_is_left(self) -> analysis.Look:
+        """Return the look at what is left now, which all that look have together."""
+        if self._last is None or self._last[0] != self._number:
+            self._last = self._number, analysis.look(self._reading()[0], counted=False)
+        return self._last[1]
+
+    def _comes(self) -> str:
+        """Wait until the guest is held for a look; return which."""
         path = self._machine.recording_of(self._number)
         self._machine.wait_until(path.exists)
-        last = [line for line in self._machine.second.splitlines() if "PARTYWALL look" in line][-1]
-        return last.split()[-1] == which
+        # A kernel with one serial line says all on the first.
+        said = self._machine.second or self._machine.console
+        return str(re.findall(r"^PARTYWALL look (\w+)$", said, re.MULTILINE)[-1])
+
+    def _come(self, which: str) -> None:
+        """Wait for this look. EnvironmentProblem if it is another one."""
+        comes = self._comes()
+        if comes != which:
+            raise EnvironmentProblem(
+                f"memory is to be looked at {which!r}, and the guest says {comes!r}",
+                "this is a fault of partywall's",
+            )
 
     def _go_on(self) -> None:
         self._machine.recording_of(self._number).unlink()
@@ -233,10 +329,23 @@ class _Watch:
         return self._reads
 
 
+def _not_read(error: Exception) -> PartywallError:
+    """What to say of memory that could not be read; the rounds after it go on."""
+    if isinstance(error, PartywallError):
+        return error
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return EnvironmentProblem(
+        f"memory could not be read: {type(error).__name__}: {error}",
+        f"this is a fault of partywall's, at {Path(place.filename).name}:{place.lineno}",
+    )
+
+
 def _operation(each: Round, grown: analysis.Growth) -> Operation:
     return Operation(
         title=each.title,
         operation=each.workload.operation,
         count=grown.operations,
+        least=round(analysis.least(grown.operations), 4),
+        confirmed=False,
         left=grown.left,
     )

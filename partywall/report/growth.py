@@ -3,20 +3,21 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 
 from partywall.report.blocks import columns, indent, more, print_blocks, text
 from partywall.report.words import count, rate
 from partywall.results.growth import Growth, Left, Verdict
 
 SHOWN = 20
-"""Rows of each verdict that are shown unless all are asked for."""
+"""Kinds of objects of each verdict that are shown unless all are asked for."""
 
 _TITLES: dict[Verdict, str] = {
     "growth": "Growth: memory that no container is charged for",
-    "charged": "Charged: memory that a container's own limit bounds",
+    "charged": "Charged: memory that a container pays for",
 }
 _NONE: dict[Verdict, str] = {
     "growth": "none: all that operations leave behind is charged to a container",
@@ -32,8 +33,9 @@ def render(found: Growth, console: Console, *, everything: bool) -> None:
 def _blocks(found: Growth, everything: bool) -> Iterator[RenderableType]:
     yield text(f"Linux {found.kernel.release} ({found.kernel.source})", "bold")
     yield text(
-        f"What each operation of {count(found.containers, 'container')} leaves behind in memory: "
-        f"at least {rate(found.rate)} objects an operation.",
+        f"What each operation of {count(found.containers, 'container')} leaves behind in "
+        "memory, if it is more than so many objects an operation: "
+        f"{_limits(found)}.",
         "dim",
     )
     for verdict, title in _TITLES.items():
@@ -44,6 +46,11 @@ def _blocks(found: Growth, everything: bool) -> Iterator[RenderableType]:
     yield ""
     every = count(len(found.operations), "operation")
     yield text(f"Nothing is left behind by {len(nothing)} of {every}")
+    once = [one.title for one in found.operations if one.left and not one.confirmed]
+    if once:
+        yield ""
+        yield text("Not tried with more operations, so that it may have an end")
+        yield indent(text(", ".join(once)), 2)
     if found.failed:
         yield ""
         yield text(f"Not measured: {count(len(found.failed), 'operation')}", "bold")
@@ -51,28 +58,54 @@ def _blocks(found: Growth, everything: bool) -> Iterator[RenderableType]:
             yield indent(text(f"{one.title}: {one.why}"), 2)
 
 
+def _together(every: list[Left]) -> Left:
+    """All of one kind that an operation leaves, made by whoever made most of it."""
+    objects, size = sum(one.objects for one in every), sum(one.bytes for one in every)
+    paid = sum(one.bytes * one.charged for one in every)
+    most = max(every, key=lambda one: one.bytes)
+    return most.model_copy(update={"objects": objects, "bytes": size, "charged": paid / size})
+
+
+def _limits(found: Growth) -> str:
+    """Below how many objects nothing is said, in words."""
+    limits = sorted({one.least for one in found.operations})
+    if not limits:
+        return "nothing was measured"
+    return " to ".join(dict.fromkeys([rate(limits[0]), rate(limits[-1])]))
+
+
 def _rows(found: Growth, verdict: Verdict, everything: bool) -> Iterator[RenderableType]:
-    rows = [
-        (one.title, left)
-        for one in found.operations
-        for left in one.left
-        if left.verdict == verdict
-    ]
-    rows.sort(key=lambda row: -row[1].bytes)
+    """Rows of objects: of one that several operations leave, the operation with the most."""
+    kinds: dict[tuple[str, tuple[str, ...], str | None], list[tuple[str, Left]]] = defaultdict(list)
+    for one in found.operations:
+        alike: dict[tuple[str, tuple[str, ...], str | None], list[Left]] = defaultdict(list)
+        for left in one.left:
+            if left.verdict == verdict:
+                alike[left.what, left.made_by[:2], left.back].append(left)
+        for kind, every in alike.items():
+            kinds[kind].append((one.title, _together(every)))
+    rows = [sorted(rows, key=lambda row: (-row[1].bytes, row[0])) for rows in kinds.values()]
+    rows.sort(key=lambda row: (-row[0][1].bytes, row[0][0]))
     if not rows:
         yield indent(text(_NONE[verdict]), 2)
         return
     shown = rows if everything else rows[:SHOWN]
-    table = columns(("bytes/op", "each", "charged"), "what, taken back by what, made by whom")
-    for title, left in shown:
-        name = text(f"{title}: {left.what}", "magenta")
-        name.append("\n  ").append_text(text(_taken_back(left)))
+    table = columns(
+        ("bytes/op", "each", "charged"), "what, who leaves it, what takes it back, who made it"
+    )
+    for (title, left), *others in shown:
+        who = title
+        titles = {other for other, _ in others} - {title}
+        if titles:
+            who += f" and {count(len(titles), 'more operation')}"
+        told = [text(left.what, "magenta"), text(who), text(_taken_back(left))]
         if left.made_by:
-            name.append("\n  ").append_text(text(" < ".join(left.made_by), "dim"))
+            told.append(text(" < ".join(left.made_by), "dim"))
+        name = Group(told[0], *(indent(one, 2) for one in told[1:]))
         table.add_row(rate(left.bytes), rate(left.objects), f"{left.charged:.0%}", name)
     yield table
     if rows[len(shown) :]:
-        yield more(len(rows) - len(shown), "row")
+        yield more(len(rows) - len(shown), "kind")
 
 
 def _taken_back(left: Left) -> str:
@@ -83,8 +116,8 @@ def _taken_back(left: Left) -> str:
         share = left.after["ended"]
         return f"taken back by nothing that was tried: {share:.0%} outlives its container"
     words = {
-        "exit": "its processes' exit",
-        "reclaim": "reclaim, and not by its processes' exit",
+        "exit": "the end of its processes and of their files",
+        "reclaim": "reclaim, and not by the end of its processes and files",
         "container's end": "its container's end, and not by reclaim",
     }
     return f"taken back by {words[left.back]}"

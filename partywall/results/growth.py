@@ -14,8 +14,8 @@ from partywall.results.setting import Environment, KernelId
 SCHEMA: Final = "partywall.growth/1"
 
 AFTER: Final = ("gone", "reclaimed", "ended")
-"""Looks at what is left: when the processes are gone with their files, when all was
-reclaimed that can be, and when the containers are gone."""
+"""Looks at what is left: when the processes are gone, and their files and queues removed;
+when caches were dropped (vm.drop_caches); and when the containers are gone."""
 
 Back = Literal["exit", "reclaim", "container's end", "nothing"]
 Verdict = Literal["growth", "charged"]
@@ -34,12 +34,10 @@ class Left(Model):
     )
     objects: float = Field(description="Per operation; of pages, pages.")
     bytes: float = Field(description="Per operation, without what is lost between objects.")
-    charged: float = Field(
-        description="Share that a container's memory cgroup is charged for; the rest nobody is."
-    )
+    charged: float = Field(description="Share that some container's memory cgroup is charged for.")
     after: dict[str, float] = Field(
-        description="Share that is there when processes are 'gone', when all was 'reclaimed', "
-        "and when containers have 'ended'; what was not looked at is left out."
+        description="Share that is there when processes and their files are 'gone', when caches "
+        "were 'reclaimed', and when containers have 'ended'; what was not looked at is left out."
     )
 
     @property
@@ -69,6 +67,10 @@ class Operation(Model):
     title: str
     operation: str = Field(description="What one of them is.")
     count: int = Field(description="Operations of all containers: so many, then twice as many.")
+    least: float = Field(description="Objects per operation, below which nothing is said.")
+    confirmed: bool = Field(
+        description="Whether it grew again when far more were done; else it may have an end."
+    )
     left: list[Left] = Field(description="The most bytes first.")
 
     @property
@@ -85,7 +87,5 @@ class Growth(Document):
     kernel: KernelId
     environment: Environment
     containers: int
-    least: int = Field(description="Objects in the second step, below which nothing is said.")
-    rate: float = Field(description="Objects per operation, below which nothing is said.")
     operations: list[Operation]
     failed: list[Failure]

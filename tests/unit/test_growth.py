@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from partywall import workloads
-from partywall.analyse.growth import LEAST, RATE
+from partywall.analyse.growth import LEAST, RATE, least
 from partywall.analyse.growth.looks import per_operation
 from partywall.analyse.growth.makers import telling
 from partywall.core.errors import EnvironmentProblem
@@ -41,8 +41,10 @@ DENTRY = Left(
         # Batches, such as pages of objects.
         (3, 12, 0.06),
         (9, 9, 0.045),
+        (100, 150, 0.75),
         # What only fills up: less in twice as many operations.
         (100, 99, 0.0),
+        (100, 140, 0.0),
         # What began in the second step has nothing to do with the operations.
         (0, 200, 0.0),
         (24, 200, 0.0),
@@ -60,9 +62,12 @@ def test_what_grows_grows_twice_as_much_in_twice_as_many(
 
 def test_what_grows_in_one_of_many_operations_is_not_said() -> None:
     operations = 10_000
-    least = int(RATE * 2 * operations)
-    assert per_operation(least // 2, least, operations)
-    assert not per_operation(least // 2, least - 1, operations)
+    fewest = int(RATE * 2 * operations)
+    assert per_operation(fewest // 2, fewest, operations)
+    assert not per_operation(fewest // 2, fewest - 1, operations)
+    assert least(operations) == RATE
+    # Of few operations fewer are seen.
+    assert least(100) == LEAST / 200
 
 
 def test_of_a_stack_is_told_what_lies_between_the_allocator_and_the_system_call() -> None:
@@ -119,11 +124,18 @@ def found(*left: Left, failed: list[Failure] | None = None) -> Growth:
         kernel=KernelId(**nobody, config_sha256=None),
         environment=Environment(**environment),
         containers=2,
-        least=8,
-        rate=0.02,
         operations=[
-            Operation(title="a/b", operation="one of b", count=100, left=list(left)),
-            Operation(title="c", operation="one of c", count=100, left=[]),
+            Operation(
+                title="a/b",
+                operation="one of b",
+                count=100,
+                least=0.04,
+                confirmed=True,
+                left=list(left),
+            ),
+            Operation(
+                title="c", operation="one of c", count=100, least=0.04, confirmed=True, left=[]
+            ),
         ],
         failed=failed or [],
     )
@@ -145,7 +157,7 @@ def test_what_nobody_pays_for_comes_first() -> None:
         }
     )
     text = shown(found(DENTRY, leak))
-    assert text.index("a/b: leak") < text.index("a/b: dentry")
+    assert text.index("leak\n") < text.index("dentry\n")
     assert "taken back by nothing that was tried: 100% outlives its container" in " ".join(
         text.split()
     )
@@ -165,9 +177,23 @@ def test_what_was_not_measured_is_said_with_its_reason() -> None:
 
 
 def test_of_many_rows_some_are_shown() -> None:
-    many = found(*[DENTRY] * (view.SHOWN + 3))
-    assert "3 more rows; --all shows them" in " ".join(shown(many).split())
-    assert shown(many, everything=True).count("a/b: dentry") == view.SHOWN + 3
+    kinds = [DENTRY.model_copy(update={"what": f"dentry-{n}"}) for n in range(view.SHOWN + 3)]
+    many = found(*kinds)
+    assert "3 more kinds; --all shows them" in " ".join(shown(many).split())
+    assert shown(many, everything=True).count("dentry-") == view.SHOWN + 3
+
+
+def test_what_several_operations_leave_is_one_row_of_the_one_that_leaves_most() -> None:
+    more = DENTRY.model_copy(update={"bytes": 384.0})
+    one = found(DENTRY)
+    other = Operation(
+        title="z", operation="one of z", count=1, least=0.04, confirmed=True, left=[more]
+    )
+    text = shown(one.model_copy(update={"operations": [*one.operations, other]}))
+    assert text.count("dentry\n") == 1
+    assert "z and 1 more operation" in text
+    assert "384" in text
+    assert " 192 " not in text
 
 
 def test_what_an_operation_leaves_uncharged_is_summed() -> None:
@@ -186,8 +212,33 @@ def test_a_step_is_long_enough_and_no_shorter_than_a_window() -> None:
     (signal,) = workloads.select(["signal"])
 
     def step(**update: object) -> int:
-        return measuring._long_enough(signal.model_copy(update=update)).window
+        asked = cast(int | None, update.pop("asked", None))
+        return measuring._long_enough(signal.model_copy(update=update), asked).window
 
     assert step(window=4) == measuring.LEAST_OPERATIONS
     assert step(window=1000) == 1000
-    assert step(window=4, bundle=True) == 4
+    assert step(window=4, bundle=True) == measuring.LEAST_STARTS
+    assert step(window=1000, asked=20) == 20
+
+
+def test_what_does_not_grow_again_is_not_said() -> None:
+    def operation(*left: Left) -> Operation:
+        return Operation(
+            title="a", operation="one", count=1, least=0.04, confirmed=False, left=list(left)
+        )
+
+    batch = DENTRY.model_copy(update={"what": "vmap_area"})
+    new = DENTRY.model_copy(update={"what": "journal"})
+    again = DENTRY.model_copy(update={"objects": 0.99})
+    found = measuring.confirmed(operation(DENTRY, batch), operation(again, new))
+    assert found.left == [again]
+    assert found.confirmed
+
+
+def test_objects_of_a_kind_that_an_operation_makes_in_two_places_are_one_row() -> None:
+    other = DENTRY.model_copy(
+        update={"made_by": (*DENTRY.made_by, "ovl_lookup"), "bytes": 96.0, "objects": 0.5}
+    )
+    text = shown(found(DENTRY, other))
+    assert text.count("dentry\n") == 1
+    assert "288   1.50     100%  dentry" in text

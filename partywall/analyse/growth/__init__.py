@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Memory that stays: what operations leave behind, who is charged, and what takes it back."""
 
-from partywall.analyse.growth.looks import LEAST, RATE, Growth, look, watch
+from partywall.analyse.growth.looks import LEAST, RATE, Growth, Look, least, look, watch
 from partywall.analyse.growth.makers import Makers
 from partywall.analyse.growth.memory import Kernel
 
-__all__ = ["LEAST", "RATE", "Growth", "Kernel", "Makers", "look", "watch"]
+__all__ = ["LEAST", "RATE", "Growth", "Kernel", "Look", "Makers", "least", "look", "watch"]

@@ -13,15 +13,18 @@ from numpy.typing import NDArray
 
 from partywall.analyse.growth.memory import Kernel, Words, bits
 from partywall.analyse.names import pages as naming
+from partywall.analyse.names.unreadable import UNREADABLE
 
 _CHARGES_OBJECTS = 2
+PG_TABLE = 0x200
+"""Of Linux 6.1 to 6.8, where it is a macro, which debug information has not."""
 
 Mask = NDArray[np.bool_]
 
 OTHER, ANONYMOUS, FILE, TABLE = range(4)
 """What a page is for."""
 
-_WORDS = {
+WORDS = {
     OTHER: "pages of the kernel",
     ANONYMOUS: "anonymous memory",
     FILE: "pages of files",
@@ -33,17 +36,24 @@ _WORDS = {
 class Frames:
     """All pages as the guest stands, by frame, without those of slabs.
 
-    ``size``: how many pages each is the first one of, 0 if nobody has it; ``kind``: as above;
-    ``owner``: who is charged, an address with the kernel's flags in its lowest bits, or 0.
+    ``disk``: pages that are the RAM disk on which containers live, which is no memory of
+    theirs; ``size``: how many pages each is the first one of, 0 if nobody has it;
+    ``kind``: as above; ``charged``: whether a container is; ``content``: what tells a page
+    from another one that has its frame later.
     """
 
+    disk: int
     size: NDArray[np.int64]
     kind: NDArray[np.int64]
-    owner: Words
+    charged: Mask
+    content: Words
 
     @staticmethod
     def read(kernel: Kernel, pages: Words, slabs: NDArray[np.intp]) -> Frames:
-        """Return them. ``slabs``: the first frames of slabs."""
+        """Return them. ``slabs``: the first frames of slabs.
+
+        Of what is larger than a page and not compound, the first page is all that is seen.
+        """
 
         def member(name: str, size: int = 64) -> Words:
             return bits(pages, 8 * kernel.at("struct page", name), size)
@@ -60,34 +70,63 @@ class Frames:
             page = Object(kernel.prog, "struct page *", kernel.map + int(head) * kernel.page)
             size[head] = 1 << compound_order(page).value_()
         mapping = member("mapping")
-        owner = (
-            member("memcg_data")
-            if kernel.has("struct page", "memcg_data")
-            else mapping * np.uint64(0)
-        )
+        owner = np.zeros_like(mapping)
+        if kernel.has("struct page", "memcg_data"):
+            owner = np.where(there, member("memcg_data"), 0).astype(np.uint64)
         kind = np.full(len(size), OTHER)
         kind[mapping >= 1 << 63] = FILE
         kind[(mapping >= 1 << 63) & (mapping & np.uint64(1) != 0)] = ANONYMOUS
         kind[_tables(kernel, member("page_type", 32))] = TABLE
-        # The count of mappings lies where a type would.
+        # The kernel's own, whatever lies where a mapping would.
         kind[(owner & np.uint64(_CHARGES_OBJECTS) != 0) & (kind == FILE)] = OTHER
-        return Frames(size, kind, np.where(there, owner, 0))
+        content = (
+            mapping
+            ^ (owner << np.uint64(1))
+            ^ member("index" if kernel.has("struct page", "index") else "__folio_index")
+        )
+        return Frames(_of_disks(kernel.prog), size, kind, _charged(kernel, owner), content)
 
-    def pages(self, kind: int) -> int:
-        """Return how many pages of a kind there are."""
-        return int(self.size[self.kind == kind].sum())
+    def pages(self, kind: int, *, charged: bool) -> int:
+        """Return how many pages of a kind there are, without those of the disk."""
+        found = int(self.size[(self.kind == kind) & (self.charged == charged)].sum())
+        return found - (self.disk if kind == OTHER and not charged else 0)
 
-    def since(self, before: Frames, kind: int) -> NDArray[np.intp]:
-        """Return the frames of a kind that nobody had then, or somebody for another one."""
-        return np.nonzero((self.kind == kind) & (self.size > 0) & ~before._same(kind))[0]
+    def since(self, before: Frames, kind: int, *, charged: bool) -> NDArray[np.intp]:
+        """Return the frames of a kind that had another content then, or nobody had."""
+        here = (self.kind == kind) & (self.size > 0) & (self.charged == charged)
+        same = (before.kind == kind) & (before.size > 0) & (before.content == self.content)
+        return np.nonzero(here & ~same)[0]
 
-    def still(self, frames: NDArray[np.intp], kind: int) -> NDArray[np.intp]:
-        """Return those of the frames that are of this kind."""
-        return frames[self._same(kind)[frames]]
-
-    def _same(self, kind: int) -> Mask:
-        found: Mask = (self.size > 0) & (self.kind == kind)
+    def still(self, frames: NDArray[np.intp], then: Frames) -> NDArray[np.intp]:
+        """Return those of the frames that have the content they had then."""
+        same = (
+            (self.size[frames] > 0)
+            & (self.kind[frames] == then.kind[frames])
+            & (self.content[frames] == then.content[frames])
+        )
+        found: NDArray[np.intp] = frames[same]
         return found
+
+
+def _charged(kernel: Kernel, owner: Words) -> Mask:
+    """Which pages a container is charged for, by who their owner is."""
+    known, which = np.unique(owner, return_inverse=True)
+    paths = [
+        kernel.owner(int(one) & ~7, objects=bool(int(one) & _CHARGES_OBJECTS)) for one in known
+    ]
+    found: Mask = np.array([path is not None for path in paths], bool)[which]
+    return found
+
+
+def _of_disks(prog: Program) -> int:
+    """How many pages the driver of RAM disks has; none if it is not there."""
+    try:
+        disks = list_for_each_entry(
+            "struct brd_device", prog["brd_devices"].address_of_(), "brd_list"
+        )
+        return sum(int(disk.brd_nr_pages.value_()) for disk in disks)
+    except UNREADABLE:
+        return 0
 
 
 def _tables(kernel: Kernel, types: Words) -> Mask:
@@ -96,7 +135,7 @@ def _tables(kernel: Kernel, types: Words) -> Mask:
     if number is not None:
         numbered: Mask = types >> np.uint64(24) == number
         return numbered
-    bit = kernel.optional("PG_table") or 0x400
+    bit = kernel.optional("PG_table") or PG_TABLE
     marked: Mask = types & np.uint64(0xF000_0000 | bit) == 0xF000_0000
     return marked
 
@@ -104,11 +143,11 @@ def _tables(kernel: Kernel, types: Words) -> Mask:
 def describe(kernel: Kernel, frame: int, kind: int) -> str:
     """Return what pages are that are like this one."""
     if kind != FILE:
-        return _WORDS[kind]
+        return WORDS[kind]
     page = Object(kernel.prog, "struct page *", kernel.map + frame * kernel.page)
     _, use = naming.kind(kernel.prog, page)
     # Of which file system is what tells: of files there may be thousands.
-    return f"{_WORDS[kind]}{use[use.rindex(' (') :]}" if " (" in use else _WORDS[kind]
+    return f"{WORDS[kind]}{use[use.rindex(' (') :]}" if " (" in use else WORDS[kind]
 
 
 def per_cpu(prog: Program) -> dict[int, tuple[int, int]]:

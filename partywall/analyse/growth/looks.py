@@ -10,18 +10,16 @@ all that can be was reclaimed, and when the containers are gone?
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 
-import numpy as np
 from drgn import Program
-from numpy.typing import NDArray
 
 from partywall.analyse.growth import frames
 from partywall.analyse.growth.frames import Frames
 from partywall.analyse.growth.makers import Makers
 from partywall.analyse.growth.memory import Kernel
-from partywall.analyse.growth.slabs import Made, Slabs
+from partywall.analyse.growth.slabs import Slabs
 from partywall.results.growth import AFTER, Left
 
 LEAST = 8
@@ -35,26 +33,38 @@ PAGE = 4096
 
 @dataclass(frozen=True)
 class Look:
-    """Memory as it was."""
+    """Memory as it was. ``made_by``: how many slab objects, by cache and handle of a stack."""
 
     ticks: int
-    counts: dict[int, int]
+    made_by: Counter[tuple[int, int]]
     frames: Frames
     per_cpu: dict[int, tuple[int, int]]
     slabs: Slabs
 
 
-def look(kernel: Kernel) -> Look:
-    """Return what there is now. The guest stands still."""
+def look(kernel: Kernel, *, counted: bool = True) -> Look:
+    """Return what there is now. The guest stands still.
+
+    ``counted``: by who made them; what is only followed needs no counts.
+    """
+    kernel.anew()
     pages = kernel.struct_pages()
     slabs = Slabs(kernel, pages)
     return Look(
         ticks=kernel.prog["jiffies_64"].value_(),
-        counts=slabs.count(),
+        made_by=slabs.made_by() if counted else Counter(),
         frames=Frames.read(kernel, pages, slabs.frames),
         per_cpu=frames.per_cpu(kernel.prog),
         slabs=slabs,
     )
+
+
+def least(operations: int) -> float:
+    """Return the objects per operation below which nothing is said.
+
+    ``operations``: of all containers in the first step.
+    """
+    return max(RATE, LEAST / (2 * operations))
 
 
 def per_operation(first: float, second: float, operations: int) -> float:
@@ -62,11 +72,11 @@ def per_operation(first: float, second: float, operations: int) -> float:
 
     ``first``: how much more there was after so many operations of all containers;
     ``second``: how much more than that after twice as many. What grows with the operations
-    grows twice as much then, and what only fills up a cache less and less; between half
-    of that and twice as much may be batches, such as pages.
+    grows twice as much then, and what only fills up a cache less and less. Between one and
+    a half times, less a batch such as a page of objects, and four times is said to.
     """
     rate = second / (2 * operations)
-    if second < LEAST or rate < RATE or not first <= second <= 4 * first:
+    if rate < least(operations) or not 1.5 * first - LEAST <= second <= 4 * first:
         return 0.0
     return rate
 
@@ -83,7 +93,7 @@ class _Followed:
     there: Callable[[Look], Iterable[Hashable]]
 
     def share(self, now: Look) -> float:
-        return len(self.identities & set(self.there(now))) / len(self.identities)
+        return len(self.identities & set(self.there(now))) / max(1, len(self.identities))
 
 
 @dataclass
@@ -124,38 +134,30 @@ class Growth:
         return sorted(found, key=lambda one: (-one.bytes, one.what, one.made_by))
 
     def _slabs(self, before: Look, some: Look, more: Look) -> Iterable[_Followed]:
-        for cache, count in more.counts.items():
-            first = some.counts.get(cache, 0) - before.counts.get(cache, 0)
-            second = count - some.counts.get(cache, 0)
-            if second < LEAST:
-                continue
-            if more.slabs.caches[cache].track is None:
-                # Nobody knows which of them are new.
-                if per_operation(first, second, self.operations):
-                    yield self._slab(cache, (), second, more.slabs.objects(cache))
-            else:
-                yield from self._by_maker(cache, before.ticks, some.ticks, more)
-
-    def _by_maker(self, cache: int, begun: int, half: int, more: Look) -> Iterable[_Followed]:
-        """Of a cache that has more objects, those that are there by who made them.
-
-        ``begun``, ``half``: ticks of the looks before. What takes the place of an older one
-        of its kind is not more: of those made before ``half`` as many have to be there.
-        """
-        grouped: dict[tuple[str, ...], list[Made]] = defaultdict(list)
-        for made in more.slabs.objects(cache):
-            if made.when > begun:
-                grouped[self.makers(made.handle)].append(made)
-        for made_by, objects in grouped.items():
-            new = [one for one in objects if one.when > half]
-            if per_operation(len(objects) - len(new), len(new), self.operations):
-                yield self._slab(cache, made_by, len(new), new)
+        """Of slabs, by cache and maker: what is there more of, whatever took whose place."""
+        steps = _differences(before.made_by, some.made_by, more.made_by)
+        named: dict[tuple[int, tuple[str, ...]], tuple[int, int]] = defaultdict(lambda: (0, 0))
+        for (cache, handle), (first, second) in steps.items():
+            key = cache, self.makers(handle)
+            named[key] = named[key][0] + first, named[key][1] + second
+        for (cache, made_by), (first, second) in named.items():
+            rate = per_operation(first, second, self.operations)
+            if rate and cache in more.slabs.caches:
+                yield self._slab(cache, made_by, rate, some.ticks, more)
 
     def _slab(
-        self, cache: int, made_by: tuple[str, ...], second: int, objects: Sequence[Made]
+        self, cache: int, made_by: tuple[str, ...], rate: float, since: int, more: Look
     ) -> _Followed:
+        """Follow the objects of a cache that these made since a tick.
+
+        All of them if nobody knows when they were made.
+        """
         known = self.kernel.cache(cache)
-        rate = second / (2 * self.operations)
+        objects = [
+            one
+            for one in more.slabs.objects(cache)
+            if self.makers(one.handle) == made_by and (known.track is None or one.when > since)
+        ]
         owners = Counter(self.kernel.owner(one.owner, objects=True) for one in objects)
         left = Left(
             kind="slab",
@@ -163,7 +165,7 @@ class Growth:
             made_by=made_by,
             objects=round(rate, 4),
             bytes=round(rate * known.size, 2),
-            charged=round(1 - owners[None] / len(objects), 4),
+            charged=_share(owners),
             after={},
         )
         return _Followed(
@@ -174,50 +176,79 @@ class Growth:
 
     def _frames(self, before: Look, some: Look, more: Look) -> Iterable[_Followed]:
         for kind in (frames.OTHER, frames.ANONYMOUS, frames.FILE, frames.TABLE):
-            pages = [one.frames.pages(kind) for one in (before, some, more)]
-            rate = per_operation(pages[1] - pages[0], pages[2] - pages[1], self.operations)
-            if rate:
-                yield self._of_kind(kind, rate, more.frames.since(some.frames, kind), more)
+            for charged in (False, True):
+                pages = [one.frames.pages(kind, charged=charged) for one in (before, some, more)]
+                rate = per_operation(pages[1] - pages[0], pages[2] - pages[1], self.operations)
+                if rate:
+                    yield self._of_kind(kind, charged, rate, some.frames, more.frames)
 
-    def _of_kind(self, kind: int, rate: float, new: NDArray[np.intp], more: Look) -> _Followed:
-        sizes = more.frames.size[new]
-        owners: Counter[str | None] = Counter()
+    def _of_kind(
+        self, kind: int, charged: bool, rate: float, some: Frames, more: Frames
+    ) -> _Followed:
+        new = more.since(some, kind, charged=charged)
         uses: Counter[str] = Counter()
-        for frame, size in zip(new, sizes, strict=True):
-            owner = int(more.frames.owner[frame])
-            owners[self.kernel.owner(owner & ~7, objects=bool(owner & 2))] += int(size)
-            uses[frames.describe(self.kernel, int(frame), kind)] += int(size)
+        for frame in new:
+            uses[frames.describe(self.kernel, int(frame), kind)] += int(more.size[frame])
         left = Left(
             kind="pages",
-            what=uses.most_common(1)[0][0],
+            what=uses.most_common(1)[0][0] if uses else frames.WORDS[kind],
             made_by=(),
             objects=round(rate, 4),
             bytes=round(rate * PAGE, 2),
-            charged=round(1 - owners[None] / max(1, sum(owners.values())), 4),
+            charged=float(charged),
             after={},
         )
         return _Followed(
-            left, frozenset(map(int, new)), lambda now: map(int, now.frames.still(new, kind))
+            left, frozenset(map(int, new)), lambda now: map(int, now.frames.still(new, more))
         )
 
     def _per_cpu(self, before: Look, some: Look, more: Look) -> Iterable[_Followed]:
-        counts = [len(one.per_cpu) for one in (before, some, more)]
-        rate = per_operation(counts[1] - counts[0], counts[2] - counts[1], self.operations)
-        new = {at: one for at, one in more.per_cpu.items() if some.per_cpu.get(at) != one}
-        if not rate or not new:
-            return
-        sizes = [size for size, _ in new.values()]
-        owners = Counter(self.kernel.owner(owner, objects=True) for _, owner in new.values())
-        left = Left(
-            kind="per-cpu",
-            what="per-CPU memory",
-            made_by=(),
-            objects=round(rate, 4),
-            bytes=round(rate * sum(sizes) / len(sizes), 2),
-            charged=round(1 - owners[None] / len(new), 4),
-            after={},
-        )
-        yield _Followed(left, frozenset(new.items()), lambda now: now.per_cpu.items())
+        looks = (before, some, more)
+        for paid in (False, True):
+
+            def of(now: Look, paid: bool = paid) -> dict[int, tuple[int, int]]:
+                return {
+                    at: one
+                    for at, one in now.per_cpu.items()
+                    if (self.kernel.owner(one[1], objects=True) is not None) == paid
+                }
+
+            there = [of(one) for one in looks]
+            counts = [len(one) for one in there]
+            rate = per_operation(counts[1] - counts[0], counts[2] - counts[1], self.operations)
+            new = {at: one for at, one in there[2].items() if there[1].get(at) != one}
+            if not rate or not new:
+                continue
+            sizes = [size for size, _ in new.values()]
+            left = Left(
+                kind="per-cpu",
+                what="per-CPU memory",
+                made_by=(),
+                objects=round(rate, 4),
+                bytes=round(rate * sum(sizes) / len(sizes), 2),
+                charged=float(paid),
+                after={},
+            )
+            yield _Followed(left, frozenset(new.items()), lambda now: now.per_cpu.items())
+
+
+def _differences(
+    before: Counter[tuple[int, int]],
+    some: Counter[tuple[int, int]],
+    more: Counter[tuple[int, int]],
+) -> dict[tuple[int, int], tuple[int, int]]:
+    """How much more there is of each in both steps; of those of which there is not, nothing."""
+    found = {}
+    for key in before.keys() | some.keys() | more.keys():
+        step = some[key] - before[key], more[key] - some[key]
+        if any(step):
+            found[key] = step
+    return found
+
+
+def _share(owners: Counter[str | None]) -> float:
+    """The share that a container is charged for."""
+    return round(1 - owners[None] / max(1, owners.total()), 4)
 
 
 def watch(prog: Program) -> tuple[Kernel, Makers]:

@@ -12,7 +12,6 @@ from functools import cached_property
 
 import numpy as np
 from drgn import Object, Program, offsetof
-from drgn.helpers.linux.cgroup import cgroup_path
 from drgn.helpers.linux.list import list_for_each_entry
 from numpy.typing import NDArray
 
@@ -79,8 +78,8 @@ class Kernel:
             memcg = Object(self.prog, "struct mem_cgroup *", address)
             if objects:
                 memcg = Object(self.prog, "struct obj_cgroup *", address).memcg
-            path = cgroup_path(memcg.css.cgroup).decode(errors="replace") if memcg else "/"
-            self._owners[address] = None if path == "/" else path
+            path = _path(memcg.css.cgroup.kn) if memcg else ""
+            self._owners[address] = path or None
         return self._owners[address]
 
     @cached_property
@@ -127,6 +126,10 @@ class Kernel:
             free_at=offset,
         )
 
+    def anew(self) -> None:
+        """Forget what may be another's by now: addresses are used again."""
+        self._owners.clear()
+
     def struct_pages(self) -> Words:
         """All struct pages: [frame, 8 bytes of it]."""
         data = self.prog.read(self.map, self.frames * self.page)
@@ -135,6 +138,19 @@ class Kernel:
     def virtual(self, frame: int) -> int:
         """The address of a page's memory."""
         return int(self.direct + (frame << PAGE_SHIFT))
+
+
+def _path(node: Object) -> str:
+    """Return the path of a node of kernfs, empty for its root's.
+
+    drgn's own helper asks for the root where Linux 6.12 has it, and our series does not.
+    """
+    names = []
+    parent = "parent" if node.type_.type.has_member("parent") else "__parent"
+    while above := node.member_(parent):
+        names.append(node.name.string_().decode(errors="replace"))
+        node = above
+    return "".join(f"/{name}" for name in reversed(names))
 
 
 def bits(words: Words, offset: int, size: int) -> Words:

@@ -8,15 +8,16 @@ ones for a CPU, and writes beside each who made it and when.
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from drgn import FaultError
 from numpy.typing import NDArray
 
 from partywall.analyse.growth.memory import Cache, Kernel, Words, bits
+from partywall.core.errors import EnvironmentProblem
 
 _WORD = struct.Struct("<Q")
 
@@ -85,7 +86,35 @@ class Slabs:
             )
         return self._made[address]
 
-    def _of_slab(self, cache: Cache, place: int) -> Iterator[Made]:
+    def made_by(self) -> Counter[tuple[int, int]]:
+        """How many objects there are, by address of the cache and handle of who made them.
+
+        The handle is 0 where it is not kept.
+        """
+        found: Counter[tuple[int, int]] = Counter()
+        for place, owner in enumerate(self._owners):
+            address = int(owner)
+            cache = self.caches[address]
+            if cache.track is None:
+                found[address, 0] += int(self._inuse[place])
+                continue
+            data, count, free = self._content(cache, place)
+            rows = np.frombuffer(data, np.uint8).reshape(count, cache.stride)
+            start = cache.track + self._kernel.track[0]
+            handles = rows[:, start : start + 4].copy().view(np.uint32)[:, 0]
+            if free:
+                kept = np.ones(count, bool)
+                kept[[at // cache.stride for at in free]] = False
+                handles = handles[kept]
+            for handle, times in zip(*np.unique(handles, return_counts=True), strict=True):
+                found[address, int(handle)] += int(times)
+        return found
+
+    def _content(self, cache: Cache, place: int) -> tuple[bytes, int, set[int]]:
+        """A slab's memory, how many objects have room in it, and where the free ones are.
+
+        EnvironmentProblem if these are not as many as the slab itself says.
+        """
         kernel = self._kernel
         slab = kernel.prog.type("struct slab")
         row = self._pages[place : place + 1]
@@ -93,10 +122,23 @@ class Slabs:
         count = int(bits(row, objects.bit_offset, objects.bit_field_size or 15)[0])
         base = kernel.virtual(int(self._frames[place]))
         data = kernel.prog.read(base, count * cache.stride)
-        free = self._free(
-            cache, base, data, int(bits(row, slab.member("freelist").bit_offset, 64)[0])
-        )
-        charged = self._charged(row, count)
+        if cache.track is not None and count == self._inuse[place]:
+            return data, count, set()
+        first = int(bits(row, slab.member("freelist").bit_offset, 64)[0])
+        free = self._free(cache, base, data, first)
+        if cache.track is not None and count - len(free) != self._inuse[place]:
+            raise EnvironmentProblem(
+                f"a slab of {cache.name} has {len(free)} free objects of {count}, and says "
+                f"that {self._inuse[place]} are in use: its list is not read right",
+                "this is a fault of partywall's, for this kernel",
+            )
+        return data, count, free
+
+    def _of_slab(self, cache: Cache, place: int) -> Iterator[Made]:
+        kernel = self._kernel
+        data, count, free = self._content(cache, place)
+        base = kernel.virtual(int(self._frames[place]))
+        charged = self._charged(self._pages[place : place + 1], count)
         for number in range(count):
             at = number * cache.stride
             if at in free:
@@ -125,10 +167,12 @@ class Slabs:
         listed = int(bits(row, bit, 64)[0]) & mask if size else 0
         if not listed:
             return [0] * count
-        try:
-            data = self._kernel.prog.read(listed, count * size)
-        except FaultError:
-            return [0] * count
+        slab = self._kernel.prog.type("struct slab")
+        if slab.has_member("stride"):
+            # From Linux 7.0 on entries may lie in the objects themselves.
+            stride = slab.member("stride")
+            size = int(bits(row, stride.bit_offset, stride.bit_field_size or 16)[0]) or size
+        data = self._kernel.prog.read(listed, (count - 1) * size + _WORD.size)
         return [_WORD.unpack_from(data, n * size)[0] for n in range(count)]
 
 

@@ -31,7 +31,8 @@ def _is_page_table(prog: Program, page: Object) -> bool:
     try:
         bit = prog.constant("PG_table").value_()
     except UNREADABLE:
-        bit = 0x400
+        # A macro, which debug information has not.
+        bit = 0x200
     return bool(value & (0xF000_0000 | bit) == 0xF000_0000)
 
 

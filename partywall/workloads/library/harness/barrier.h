@@ -65,6 +65,9 @@ void barrier_wait(const char *path, unsigned int parties);
 struct barrier *barrier_keep(const char *path);
 void barrier_meet(struct barrier *b, unsigned int parties);
 
+/* The same while memory is looked at for the nth time, by one of `parties`. */
+void barrier_look(const char *path, unsigned int n, unsigned int parties);
+
 /*
  * Never returns. Others may still be in their window, so the kernel is left alone until
  * all are through; of a round, the process ends then.

@@ -26,13 +26,16 @@
 #include "barrier.h"
 #include "harness.h"
 #include "partywall.h"
+#include "spread.h"
 
 /*
  * What the kernel does later is done then: callbacks of RCU, work items, the end of
- * namespaces. Nobody runs, so that it costs little.
+ * namespaces. kfree_rcu() alone takes up to five seconds. Nobody runs, so that it costs
+ * little.
  */
-#define PAUSE_SECONDS 2
+#define PAUSE_SECONDS 10
 #define MOMENT_NS 5000000
+#define RECLAIMS 4
 /* At least two, of 100 Hz. */
 #define TICK_NS 20000000
 
@@ -56,6 +59,15 @@ static void put(const char *path, const char *text)
 		return;
 	(void)!write(fd, text, strlen(text));
 	close(fd);
+}
+
+/* What was used lately is taken at a later time only. */
+static void reclaim(void)
+{
+	for (int n = 0; n < RECLAIMS; n++) {
+		put("/proc/sys/vm/drop_caches", "3");
+		rest(1, 0);
+	}
 }
 
 /* Says which look it is, and is held. */
@@ -95,7 +107,7 @@ static void keep_round(struct barrier *b, unsigned int containers, unsigned int 
 	/* The gate lets them go by themselves, and their first process goes on to the next one. */
 	all_came(b, &b->looked, containers);
 	look("gone");
-	put("/proc/sys/vm/drop_caches", "3");
+	reclaim();
 	look("reclaimed");
 	gate_wait(b, &b->looked, containers + 1);
 }
@@ -142,6 +154,8 @@ int main(int argc, char **argv)
 	if (argc < 5)
 		fail("keeper");
 	rounds = number(argv[2]);
+	/* Whoever has a window may not change its CPU in it. */
+	pin(0);
 	for (round = 0; round < rounds; round++) {
 		b = barrier_map(argv[1], round);
 		if (!b)
@@ -150,7 +164,6 @@ int main(int argc, char **argv)
 		munmap(b, BARRIER_PAGE);
 	}
 	end_containers(argv + 4, argc - 4);
-	put("/proc/sys/vm/drop_caches", "3");
 	look("ended");
 	for (;;)
 		pause();

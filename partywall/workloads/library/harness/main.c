@@ -25,14 +25,12 @@ static void operations(const struct run *run, unsigned long from, unsigned long 
  */
 static void grow(const struct plan *plan)
 {
-	struct barrier *b = barrier_keep(plan->barrier);
 	unsigned long from = plan->warmup;
 
 	for (unsigned int n = 0; n < LOOKS; n++) {
 		operations(&plan->run, from, from + n * plan->window);
 		from += n * plan->window;
-		if (!gate_wait(b, &b->looks[n], plan->procs + 1))
-			_exit(1);
+		barrier_look(plan->barrier, n, plan->procs + 1);
 	}
 	barrier_leave(plan->barrier, plan->procs);
 }

@@ -20,6 +20,8 @@
 #define WARM 100
 /* Each of a ring takes the place of an older one. */
 #define RING 64
+/* The same of so many that most of a step's are still there after the next one. */
+#define POOL 600
 
 struct leak {
 	struct list_head list;
@@ -33,11 +35,15 @@ struct leaks_own {
 	struct list_head until_exit;
 	struct list_head charged;
 	struct leak *ring[RING];
+	struct leak *pool[POOL];
 	unsigned int warm;
 	unsigned int next;
 };
 
-enum { FOREVER, HALF, EXIT, CHARGED, RECLAIMED, RINGED, WARMED, FREED, LATER, CACHES };
+enum {
+	FOREVER, HALF, EXIT, CHARGED, RECLAIMED, RINGED, WARMED, FREED, LATER, DRAINED, MIXED,
+	CACHES
+};
 
 static const char *const names[CACHES] = {
 	[FOREVER] = "leak_forever",	/* one an operation, which nothing takes back */
@@ -49,6 +55,8 @@ static const char *const names[CACHES] = {
 	[WARMED] = "leak_warm",		/* the first WARM of each file */
 	[FREED] = "leak_freed",		/* none is left */
 	[LATER] = "leak_later",		/* nor of these, once RCU has come to it */
+	[DRAINED] = "leak_drained",	/* nor of these, which kfree_rcu() has for a while */
+	[MIXED] = "leak_mixed",		/* a pool of POOL for each file; one in two stays */
 };
 
 static struct kmem_cache *caches[CACHES];
@@ -74,6 +82,26 @@ static void leaks_keep(struct leak *one, struct list_head *list)
 	spin_unlock(&leaks_lock);
 }
 
+/* Who made an object is told by the stack: each has one of its own. */
+static noinline bool leaks_pool(struct leaks_own *own)
+{
+	struct leak **place = &own->pool[own->next % POOL];
+
+	if (*place)
+		kmem_cache_free(caches[MIXED], *place);
+	*place = leaks_make(MIXED, 0);
+	return *place;
+}
+
+static noinline bool leaks_one_in_two(unsigned long number)
+{
+	struct leak *one = number % 2 ? NULL : leaks_make(MIXED, 0);
+
+	if (one)
+		leaks_keep(one, &leaks_forever);
+	return one || number % 2;
+}
+
 static void leaks_free_later(struct rcu_head *rcu)
 {
 	kmem_cache_free(caches[LATER], container_of(rcu, struct leak, rcu));
@@ -85,16 +113,17 @@ static bool leaks_operation(struct leaks_own *own, unsigned long number)
 	struct page *page = alloc_page(GFP_KERNEL);
 	struct page *charged = alloc_page(GFP_KERNEL_ACCOUNT);
 	void __percpu *everywhere = __alloc_percpu(48, 16);
+	void __percpu *paid = __alloc_percpu_gfp(80, 16, GFP_KERNEL_ACCOUNT);
 	int n;
 
 	for (n = 0; n < CACHES; n++) {
-		if ((n == HALF && number % 2) || (n == WARMED && own->warm >= WARM))
+		if ((n == HALF && number % 2) || (n == WARMED && own->warm >= WARM) || n == MIXED)
 			continue;
 		made[n] = leaks_make(n, n == CHARGED ? __GFP_ACCOUNT : 0);
 		if (!made[n])
 			return false;
 	}
-	if (!page || !charged || !everywhere)
+	if (!page || !charged || !everywhere || !paid)
 		return false;
 	leaks_keep(made[FOREVER], &leaks_forever);
 	if (made[HALF])
@@ -102,12 +131,15 @@ static bool leaks_operation(struct leaks_own *own, unsigned long number)
 	leaks_keep(made[RECLAIMED], &leaks_reclaimed);
 	list_add(&made[EXIT]->list, &own->until_exit);
 	list_add(&made[CHARGED]->list, &own->charged);
+	if (!leaks_pool(own) || !leaks_one_in_two(number))
+		return false;
 	if (own->ring[own->next % RING])
 		kmem_cache_free(caches[RINGED], own->ring[own->next % RING]);
 	own->ring[own->next++ % RING] = made[RINGED];
 	own->warm += !!made[WARMED];
 	kmem_cache_free(caches[FREED], made[FREED]);
 	call_rcu(&made[LATER]->rcu, leaks_free_later);
+	kfree_rcu(made[DRAINED], rcu);
 	return true;
 }
 
@@ -124,7 +156,7 @@ static long leaks_ioctl(struct file *file, unsigned int command, unsigned long n
 
 static int leaks_open(struct inode *inode, struct file *file)
 {
-	struct leaks_own *own = kzalloc(sizeof(*own), GFP_KERNEL);
+	struct leaks_own *own = kvzalloc(sizeof(*own), GFP_KERNEL);
 
 	if (!own)
 		return -ENOMEM;
@@ -153,7 +185,10 @@ static int leaks_release(struct inode *inode, struct file *file)
 	for (n = 0; n < RING; n++)
 		if (own->ring[n])
 			kmem_cache_free(caches[RINGED], own->ring[n]);
-	kfree(own);
+	for (n = 0; n < POOL; n++)
+		if (own->pool[n])
+			kmem_cache_free(caches[MIXED], own->pool[n]);
+	kvfree(own);
 	return 0;
 }
 
