@@ -112,6 +112,10 @@ class Judgement:
             for counts in (lines.turns, returns, expected, back, returned)
         )
         self._told = tuple((part * told).sum(axis=1) for part in (returns, chance))
+        # Turns in a slice, of whoever visits a line in so many that they tell something.
+        enough = told & (lines.slices >= verdict.FEW_SLICES)
+        self._in_slice = np.where(enough, lines.turns / np.maximum(lines.slices, 1), 0.0)
+        self._each = returns, chance
         even = verdict.evenly(self._turns, once > 0, window) & ~_rounds(*self._told)[:, None]
         self._back = (came > 0) | even
         self._window, self._threshold, self._operations = window, threshold, lines.operations
@@ -137,7 +141,8 @@ class Judgement:
         most = verdict.sharing(alike) == verdict.ALL
         # The entry of a table that is hashed to is one's as long as what hashed to it, and then
         # another's: it comes round as the slab's memory does.
-        static &= ~self._comes_round(static & array)
+        rounds, passed = self._comes_round(static & array)
+        static &= ~rounds
         # No other variable comes round again as another: turns are enough.
         often = self._turns >= verdict.least_turns(self._window)
         back = np.where(static[:, None], often, self._back)
@@ -156,8 +161,10 @@ class Judgement:
         self.sharing = np.where(few, own, theirs)
         self.back = np.where(few[:, None], back, touched)
         handed = self.sharing == verdict.HANDED_OVER
-        self.moved = np.where(handed, np.minimum(self._raw, self._seen), self._raw)
-        self.moved_at = np.where(self.sharing == verdict.ALL, self._raw_at, self.moved)
+        # Who has an entry for a while visits it often, though it moves once.
+        self.moved = np.where(handed | passed, np.minimum(self._raw, self._seen), self._raw)
+        more = (self.sharing == verdict.ALL) & ~passed
+        self.moved_at = np.where(more, self._raw_at, self.moved)
         self.walls = verdict.walls(
             self.objects,
             ~handed,
@@ -174,19 +181,40 @@ class Judgement:
         found[[row for row, what in objects.items() if of(what)]] = True
         return found
 
-    def _comes_round(self, tables: Array) -> Array:
+    def _comes_round(self, tables: Array) -> tuple[Array, Array]:
         """Which lines of ``tables`` are one's for a while, then another's; bool, shape (lines,).
 
         Those that no two come back to by themselves, of tables where that can't be chance:
         who visits them in several slices does so in slices that no other's lie between.
         Turns say nothing of it, as an operation may have one entry for several of them.
+
+        And which lines are that where somebody visits often, and visited in passing as well:
+        those with half as many turns in a slice as anybody has of the table, or fewer, do
+        come back.
         """
         entry = tables & (verdict.sharing(self._back) == verdict.HANDED_OVER)
-        returns, expected = (
-            np.bincount(self.objects, counts * entry, len(self.objects)) for counts in self._told
+        number = len(self.objects)
+        most = np.zeros(number)
+        np.maximum.at(most, self.objects, self._in_slice.max(axis=1, initial=0.0) * entry)
+        told = self._in_slice > 0
+        often = self._in_slice > most[self.objects, None] / 2
+        of = (
+            self._told,
+            *(
+                tuple((part * chosen).sum(axis=1) for part in self._each)
+                for chosen in (told & often, told & ~often)
+            ),
         )
-        many = np.bincount(self.objects, tables, len(self.objects)) >= _ENTRIES
-        return np.asarray(entry & (_rounds(returns, expected) & many)[self.objects])
+        every, had, passing = (
+            tuple(np.bincount(self.objects, counts * entry, number) for counts in both)
+            for both in of
+        )
+        many = np.bincount(self.objects, tables, number) >= _ENTRIES
+        rounds = _rounds(*every) & many
+        met, expected = passing
+        back = (expected >= _TELLING) & (met >= _ROUND * expected)
+        mixed = _rounds(*had) & many & back
+        return entry & (rounds & ~mixed)[self.objects], entry & mixed[self.objects]
 
     def _together(self, counts: Array) -> Array:
         """The sums over lines of one object; shape (objects, sharers)."""

@@ -85,12 +85,14 @@ def emulated(
     operations_each: int,
     turns: int = 5,
     cpus: int = 1,
+    anew: float = 0.0,
 ) -> list[list[tuple[int, ...]]]:
     """What the recorder counts of those entries of a hashed table that several visit.
 
     Each operation of a CPU takes one entry for some ``turns``. It is drawn anew for each; or
     a container's CPUs have one together for ``operations_each``, which nobody else takes
-    meanwhile. The emulator runs one CPU for two to four operations, and then the next one.
+    meanwhile, but for a share ``anew`` of its operations, each of which takes any. The
+    emulator runs one CPU for two to four operations, and then the next one.
     """
     draw = random.Random(17)
     parties = range(containers * cpus)
@@ -99,6 +101,7 @@ def emulated(
     gone = [0] * entries
     known: dict[tuple[int, int], tuple[int, int]] = {}
     held = [0] * len(parties)
+    now = [0] * len(parties)
     done = [0] * len(parties)
     slice_ = 0
     while min(done) < window * turns:
@@ -109,8 +112,11 @@ def emulated(
                 if holder == cpu and done[cpu] % (turns * operations_each) == 0:
                     taken = set(held) if operations_each > 1 else set()
                     held[cpu] = draw.choice(sorted(set(range(entries)) - taken))
+                if done[cpu] % turns == 0:
+                    passing = anew > 0 and draw.random() < anew
+                    now[cpu] = draw.randrange(entries) if passing else held[holder]
                 done[cpu] += 1
-                entry = held[holder]
+                entry = now[cpu]
                 count = counts[entry][cpu]
                 gone[entry] += last.get(entry, cpu) // cpus != cpu // cpus
                 before, seen = known.get((entry, cpu), (gone[entry], 0))
@@ -125,11 +131,22 @@ def emulated(
 
 
 def judged_with_a_counter(
-    containers: int, window: int, entries: int, operations_each: int, each: int, cpus: int = 1
+    containers: int,
+    window: int,
+    entries: int,
+    operations_each: int,
+    each: int,
+    cpus: int = 1,
+    anew: float = 0.0,
 ) -> Judgement:
     """The judgement on a table as `emulated`, and last on a `counter`."""
     lines = emulated(
-        containers, window, entries=entries, operations_each=operations_each, cpus=cpus
+        containers,
+        window,
+        entries=entries,
+        operations_each=operations_each,
+        cpus=cpus,
+        anew=anew,
     )
     names = [thing("locks", "static", type=f"struct x [{entries}]") for _ in lines]
     lines.append(counter(containers * cpus, window, each))
@@ -157,6 +174,51 @@ def test_a_table_of_which_each_has_an_entry_for_many_operations_is_none(
 ) -> None:
     found = judged_with_a_counter(containers, window, entries, 20, each)
     assert found.walls.tolist() == [False] * (len(found.walls) - 1) + [True]
+
+
+@pytest.mark.parametrize(
+    ("entries", "containers", "window", "anew"),
+    [(64, 8, 400, 0.05), (256, 8, 400, 0.1), (256, 4, 800, 0.15), (512, 8, 400, 0.25)],
+)
+def test_a_table_of_which_a_few_operations_hash_anew_is_a_wall_with_the_moves_seen(
+    entries: int, containers: int, window: int, anew: float
+) -> None:
+    found = judged_with_a_counter(containers, window, entries, 20, 5, anew=anew)
+    assert found.walls.all()
+    # By visits alone, each of which is a turn of five, it is ten times as much or more.
+    assert float(found.moved[:-1].sum()) < anew + 2 / 20
+    assert found.moved_at[:-1].tolist() == found.moved[:-1].tolist()
+
+
+def test_how_often_it_moves_is_known_where_half_of_the_returns_are_in_passing() -> None:
+    # Overall a quarter of the returns that are expected; of who has an entry none.
+    held, passing = (90, 90, 0, 9), (9, 9, 3, 9)
+    lines: list[list[Any]] = [[held, held, 0, 0, passing, passing, 0, 0] for _ in range(8)]
+    names = [thing("locks", "static", type="struct x [64]", address=f"{n:#x}") for n in range(8)]
+    everybody = [(ONCE, ONCE, 40)] * 8
+    found = judged([*lines, everybody], [*names, thing("all", "static")])
+    assert found.walls.all()
+    # Each of four is there for the first time, three of them after another, and six return.
+    assert found.moved[:8].tolist() == pytest.approx([9 / (8 * WINDOW)] * 8)
+    # Of fewer lines that may be chance; and of who was there in two slices nothing is told.
+    found = judged([*lines[:7], everybody], [*names[:7], thing("all", "static")])
+    assert found.moved[0] > 100 / (8 * WINDOW)
+    once = [[*lines[0][:2], (300, 300, 0, 2), *lines[0][3:]], *lines[1:]]
+    found = judged([*once, everybody], [*names, thing("all", "static")])
+    assert found.moved[1] == pytest.approx(9 / (8 * WINDOW))
+    assert found.walls.all()
+    # Who has it comes back as well.
+    shared = [[(90, 90, 6, 9)] * 2 + line[2:] for line in lines]
+    found = judged([*shared, everybody], [*names, thing("all", "static")])
+    assert found.moved[0] == pytest.approx((2 * 90 + 2 * 9) / (8 * WINDOW))
+    # Three returns of one that passes, where five were to be expected, may be chance.
+    few = [[held, held, passing if n == 0 else 0, *[0] * 5] for n in range(8)]
+    found = judged([*few, everybody], [*names, thing("all", "static")])
+    assert found.walls.tolist() == [False] * 8 + [True]
+    # Where nobody passes, the same returns are of all who have it.
+    alike = [[(49, 49, 2, 9)] * 3 + [0] * 5 for _ in range(8)]
+    found = judged([*alike, everybody], [*names, thing("all", "static")])
+    assert found.moved[0] == pytest.approx(3 * 49 / (8 * WINDOW))
 
 
 @pytest.mark.parametrize(
