@@ -79,6 +79,7 @@ def test_of_a_stack_is_told_what_lies_between_the_allocator_and_the_system_call(
     assert telling(stack) == ("__d_alloc", "d_alloc_parallel", "__lookup_slow", "path_lookupat")
     assert telling(["kmalloc_node_noprof", "alloc_slab_obj_exts"]) == ("alloc_slab_obj_exts",)
     assert telling(["kvmalloc_node_noprof", "kmemdup_noprof", "sk_alloc"]) == ("sk_alloc",)
+    assert telling(["__do_kmalloc_node", "ovl_alloc_entry"]) == ("ovl_alloc_entry",)
     assert telling([]) == ()
 
 

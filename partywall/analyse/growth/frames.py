@@ -111,8 +111,12 @@ class Frames:
 def _charged(kernel: Kernel, owner: Words) -> Mask:
     """Which pages a container is charged for, by who their owner is."""
     known, which = np.unique(owner, return_inverse=True)
+    # Where the root has an obj_cgroup, files' and anonymous pages have one as well, so that
+    # they can be handed to a parent.
+    every = kernel.has("struct obj_cgroup", "is_root")
     paths = [
-        kernel.owner(int(one) & ~7, objects=bool(int(one) & _CHARGES_OBJECTS)) for one in known
+        kernel.owner(int(one) & ~7, objects=every or bool(int(one) & _CHARGES_OBJECTS))
+        for one in known
     ]
     found: Mask = np.array([path is not None for path in paths], bool)[which]
     return found

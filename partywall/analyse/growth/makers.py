@@ -12,7 +12,7 @@ from partywall.analyse.names.unreadable import UNREADABLE
 
 # The allocator itself: it makes everything, and says nothing of what.
 _ALLOCATOR = re.compile(
-    r"_*(k[mzc]?v?alloc|kvm?[mzc]alloc|kv?realloc|kmem_cache|kmalloc|slab_|alloc_slab_page|new_slab"
+    r"_*(do_)?(k[mzc]?v?alloc|kvm?[mzc]alloc|kv?realloc|kmem_cache|kmalloc|slab_|alloc_slab_page|new_slab"
     r"|allocate_slab|kmemdup|kstrdup|kstrndup|memdup)"
 )
 # Where system calls and interrupts come in: everything is below it.
