@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Slabs, pages and per-CPU memory, read from bytes that are known."""
+
+from __future__ import annotations
+
+import struct
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from drgn import Object, Program
+
+from partywall.analyse.growth import frames
+from partywall.analyse.growth.frames import FILE, OTHER, Frames
+from partywall.analyse.growth.memory import Cache, _path, bits
+from partywall.analyse.growth.slabs import Slabs
+
+BASE = 0xFFFF_8880_0123_4000
+STRIDE = 64
+
+
+def hidden(pointer: int, place: int, key: int) -> int:
+    """A pointer of a list of free objects as the kernel writes it at a place."""
+    return pointer ^ key ^ int.from_bytes(place.to_bytes(8, "little"), "big") if key else pointer
+
+
+@pytest.mark.parametrize("key", [0, 0x1234_5678_9ABC_DEF0])
+@pytest.mark.parametrize("order", [[], [3], [0, 5, 2], [5, 4, 3, 2, 1, 0]])
+def test_free_objects_are_those_on_the_list(order: list[int], key: int) -> None:
+    data = bytearray(6 * STRIDE)
+    places = [BASE + STRIDE * number for number in order]
+    for place, following in zip(places, [*places[1:], 0], strict=False):
+        at = place - BASE + 16
+        struct.pack_into("<Q", data, at, hidden(following, place + 16, key))
+    cache = Cache("any", 48, STRIDE, None, key, 16)
+    free = Slabs._free(cast(Slabs, None), cache, BASE, bytes(data), places[0] if places else 0)
+    assert free == {STRIDE * number for number in order}
+
+
+def test_a_list_that_goes_in_circles_or_elsewhere_ends() -> None:
+    cache = Cache("any", 48, STRIDE, None, 0, 0)
+    circle = struct.pack("<Q", BASE).ljust(STRIDE, b"\0")
+    assert Slabs._free(cast(Slabs, None), cache, BASE, circle, BASE) == {0}
+    away = struct.pack("<Q", 0x10).ljust(STRIDE, b"\0")
+    assert Slabs._free(cast(Slabs, None), cache, BASE, away, BASE) == {0}
+
+
+def test_a_member_of_some_bits_is_read_from_each_struct() -> None:
+    words = np.array([[0, 0x8002_0001], [0, 0xFFFF_0003]], np.uint64)
+    assert bits(words, 64, 16).tolist() == [1, 3]
+    assert bits(words, 80, 15).tolist() == [2, 0x7FFF]
+
+
+def some(
+    size: list[int], kind: list[int], charged: list[bool], content: list[int], disk: int = 0
+) -> Frames:
+    return Frames(
+        disk, np.array(size), np.array(kind), np.array(charged), np.array(content, np.uint64)
+    )
+
+
+def test_pages_are_counted_by_what_they_are_for_and_who_pays() -> None:
+    now = some(
+        [1, 4, 0, 2, 1],
+        [OTHER, OTHER, OTHER, FILE, FILE],
+        [False, True, False, True, True],
+        [0] * 5,
+    )
+    assert now.pages(OTHER, charged=False) == 1
+    assert now.pages(OTHER, charged=True) == 4
+    assert now.pages(FILE, charged=True) == 3
+    assert now.pages(FILE, charged=False) == 0
+
+
+def test_pages_of_the_disk_are_none_of_the_kernels_own() -> None:
+    now = some([1, 1, 1], [OTHER, OTHER, FILE], [False, True, False], [0] * 3, disk=1)
+    assert now.pages(OTHER, charged=False) == 0
+    assert now.pages(OTHER, charged=True) == 1
+    assert now.pages(FILE, charged=False) == 1
+
+
+def test_a_page_is_another_one_if_its_content_is() -> None:
+    before = some([1, 1, 0, 1], [FILE] * 4, [True] * 4, [1, 2, 3, 4])
+    now = some([1, 1, 1, 1], [FILE, FILE, FILE, OTHER], [True] * 4, [1, 9, 3, 4])
+    # The first stays; the second has another content, the third was free, the last is no file's.
+    new = now.since(before, FILE, charged=True)
+    assert new.tolist() == [1, 2]
+    later = some([1, 1, 1, 1], [FILE] * 4, [True] * 4, [1, 9, 8, 4])
+    assert later.still(new, now).tolist() == [1]
+    assert now.since(before, FILE, charged=False).tolist() == []
+
+
+class Memory:
+    """A program whose memory is known by address."""
+
+    def __init__(self, **at: tuple[int, bytes]) -> None:
+        self._at = dict(at.values())
+
+    def read(self, address: int, size: int) -> bytes:
+        return self._at[address][:size]
+
+    def type(self, name: str) -> Any:
+        return SimpleNamespace(has_member=lambda member: member == "obj_cgroups")
+
+
+class Pointer(int):
+    """A pointer of drgn's, as far as it is used here."""
+
+    type_ = SimpleNamespace(type=SimpleNamespace(size=8))
+
+    def value_(self) -> int:
+        return int(self)
+
+
+def packed(*places: int, size: int) -> bytes:
+    found = np.zeros(size * 8, np.uint8)
+    found[list(places)] = 1
+    return np.packbits(found, bitorder="little").tobytes()
+
+
+@pytest.mark.parametrize("paid", [True, False])
+def test_per_cpu_memory_is_told_by_allocation(paid: bool) -> None:
+    # A page of 1,024 places: 12 from place 0 on, 20 from place 100 on.
+    owners = np.zeros(1024, np.uint64)
+    owners[100] = 0xABC0
+    memory = Memory(
+        used=(1, packed(*range(12), *range(100, 120), size=128)),
+        ends=(2, packed(0, 12, 100, 120, 1024, size=136)),
+        owners=(3, owners.tobytes()),
+    )
+    listed = Pointer(3 if paid else 0)
+    chunk = SimpleNamespace(
+        nr_pages=Pointer(1),
+        alloc_map=Pointer(1),
+        bound_map=Pointer(2),
+        base_addr=Pointer(0x1000),
+        member_=lambda name: listed,
+    )
+    found = frames._of_chunk(cast(Program, memory), cast(Object, chunk), 4)
+    assert found == {
+        0x1000: (12 * 4 * 4, 0),
+        0x1000 + 400: (20 * 4 * 4, 0xABC0 if paid else 0),
+    }
+
+
+@pytest.mark.parametrize("name", ["parent", "__parent"])
+def test_a_cgroups_path_is_told_from_its_nodes(name: str) -> None:
+    class Node:
+        type_ = SimpleNamespace(type=SimpleNamespace(has_member=lambda member: member == name))
+
+        def __init__(self, own: str, above: Node | None) -> None:
+            self.name = SimpleNamespace(string_=own.encode)
+            self._above = above
+
+        def member_(self, member: str) -> Node | None:
+            assert member == name
+            return self._above
+
+    root = Node("", None)
+    assert _path(cast(Object, root)) == ""
+    assert _path(cast(Object, Node("c0", Node("partywall", root)))) == "/partywall/c0"
