@@ -9,12 +9,13 @@ import click
 
 from partywall import workloads
 from partywall.cli.options import (
+    FILE,
     OVER_LIMIT,
-    RATE,
     append_option,
     commands,
     jobs_option,
     kernel_options,
+    only_to_measure,
     paged,
     progress_on_terminal,
     shape_of,
@@ -26,10 +27,25 @@ from partywall.kernels import Request, resolve
 from partywall.measure import growth as measuring
 from partywall.measure import run, sweep
 from partywall.report import growth as view
-from partywall.results import document
+from partywall.results import document, store
+from partywall.results.growth import Growth
+
+_TO_MEASURE = {
+    "kernel_name": "--kernel",
+    "vmlinux": "--vmlinux",
+    "modules": "--modules",
+    "tree": "--kernel-tree",
+    "names": "--workload",
+    "containers": "--containers",
+    "operations": "--operations",
+    "parameters": "--append",
+    "timeout": "--timeout",
+    "jobs": "--jobs",
+}
 
 
 @commands.command()
+@click.argument("file", required=False, type=FILE)
 @kernel_options
 @click.option(
     "--workload",
@@ -57,19 +73,20 @@ from partywall.results import document
 @click.option("--all", "everything", is_flag=True, help="Show every row.")
 @click.option(
     "--fail-growth",
-    type=RATE,
+    type=click.FloatRange(min=0),
     metavar="BYTES",
     help="Exit with 1 if an operation leaves more behind that nobody is charged for.",
 )
 @click.option(
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     metavar="FILE",
     help="Write what was found to FILE, as JSON, too.",
 )
 @timeout_option
 @jobs_option
 def growth(
+    file: Path | None,
     kernel_name: str,
     vmlinux: Path | None,
     modules: Path | None,
@@ -91,19 +108,24 @@ def growth(
     times, after that, and after twice as many more. Of what grows it says who made it,
     how much of it some container's memory cgroup is charged for, and what takes it back:
     the end of the processes and of their files, reclaim, the end of the container, or
-    nothing. What grows has to grow again when eight times as many are done.
+    nothing. What grows has to grow again when eight times as many are done. With FILE it
+    shows what --output wrote, and measures nothing.
     """
-    chosen = workloads.select(names) if names else sweep.usual(one for one, _ in workloads.load())
-    with progress_on_terminal() as progress:
-        wanted = run.Wanted(
-            kernel=resolve(Request(kernel_name, vmlinux, modules, tree), progress),
-            workloads=chosen,
-            topology=shape_of(containers, None),
-            timeout=timeout,
-            parameters=parameters,
-            jobs=run.default_jobs() if jobs is None else jobs,
-        )
-        found = measuring.growth(wanted, progress, operations)
+    if file is not None:
+        only_to_measure(_TO_MEASURE)
+        found = store.load_as(file, Growth)
+    else:
+        every = sweep.usual(one for one, _ in workloads.load())
+        with progress_on_terminal() as progress:
+            wanted = run.Wanted(
+                kernel=resolve(Request(kernel_name, vmlinux, modules, tree), progress),
+                workloads=workloads.select(names) if names else every,
+                topology=shape_of(containers, None),
+                timeout=timeout,
+                parameters=parameters,
+                jobs=run.default_jobs() if jobs is None else jobs,
+            )
+            found = measuring.growth(wanted, progress, operations)
     if output is not None:
         cache.write_whole(output, document.dump(found))
     if as_json:

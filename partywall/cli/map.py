@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-from click.core import ParameterSource
 
 from partywall import workloads
 from partywall.advice import map as maps
@@ -17,8 +16,10 @@ from partywall.cli.options import (
     FILE,
     at_option,
     commands,
+    given,
     jobs_option,
     keep,
+    only_to_measure,
     output_option,
     paged,
     progress_on_terminal,
@@ -106,7 +107,7 @@ def map_command(
     """
     weights = _weights(mix)
     if files:
-        _only_to_measure()
+        only_to_measure(_TO_MEASURE)
     maps.check_number(len(kernels))
     if output is not None and (files or neighbours or len(kernels) > 1):
         raise UsageProblem(
@@ -136,7 +137,7 @@ def map_command(
                 "leave out --kernel and -w, or the files",
             )
         results = [store.load(file) for file in files]
-        if _given("threshold"):
+        if given("threshold"):
             results = [parts.raised(result, threshold) for result in results]
     else:
         chosen = workloads.select(names) if names else sweep.usual(_every())
@@ -170,22 +171,6 @@ _TO_MEASURE = {
     "jobs": "--jobs",
     "folder": "--results",
 }
-
-
-def _given(name: str) -> bool:
-    """Whether the user gave this parameter of the command."""
-    source = click.get_current_context().get_parameter_source(name)
-    return source not in {None, ParameterSource.DEFAULT}
-
-
-def _only_to_measure() -> None:
-    """UsageProblem if an option was given that says how to measure."""
-    for name, option in _TO_MEASURE.items():
-        if _given(name):
-            raise UsageProblem(
-                f"{option} says how to measure, and can't be applied to saved results",
-                "leave it out, or measure again with it",
-            )
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 
 from partywall import __version__
@@ -310,6 +311,22 @@ def shape_of(containers: int | None, cpus: int | None) -> Topology | None:
     )
     possible(shape)
     return shape
+
+
+def given(name: str) -> bool:
+    """Whether the user gave this parameter of the command."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source not in {None, ParameterSource.DEFAULT}
+
+
+def only_to_measure(options: dict[str, str]) -> None:
+    """UsageProblem if one of these was given, parameters by their names, beside saved results."""
+    for name, option in options.items():
+        if given(name):
+            raise UsageProblem(
+                f"{option} says how to measure, and can't be applied to saved results",
+                "leave it out, or measure again with it",
+            )
 
 
 def say(error: PartywallError) -> None:

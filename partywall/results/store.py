@@ -11,16 +11,18 @@ import uuid
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import from_json
 
 from partywall.core import cache
 from partywall.core.errors import UsageProblem
-from partywall.results.document import DocumentError, dump
+from partywall.results.document import Document, DocumentError, dump
 from partywall.results.reading import read
 from partywall.results.result import Result
+
+D = TypeVar("D", bound=Document)
 
 FOLDER = Path("results")
 
@@ -119,6 +121,19 @@ def parse(text: str | bytes) -> Result:
     except ValueError as error:
         raise DocumentError(f"not a saved result: {_clean(error)}") from error
     return result
+
+
+def load_as(path: Path, kind: type[D]) -> D:
+    """Return a document of another kind, as a command printed it with --json.
+
+    UsageProblem if the file holds none.
+    """
+    try:
+        return kind.model_validate_json(_read(path), strict=True)
+    except ValidationError as error:
+        raise UsageProblem(f"{path}: {_one_line(error)}") from error
+    except DocumentError as error:
+        raise UsageProblem(f"{path}: {error}") from error
 
 
 @dataclass(frozen=True)

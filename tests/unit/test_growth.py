@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -18,6 +21,7 @@ from partywall.measure import growth as measuring
 from partywall.measure.plan import Plan
 from partywall.measure.run import Wanted
 from partywall.report import growth as view
+from partywall.results import document
 from partywall.results.failures import Failure
 from partywall.results.growth import Growth, Left, Operation
 from partywall.results.setting import Environment, KernelId
@@ -243,3 +247,49 @@ def test_objects_of_a_kind_that_an_operation_makes_in_two_places_are_one_row() -
     text = shown(found(DENTRY, other))
     assert text.count("dentry\n") == 1
     assert "288   1.50     100%  dentry" in text
+
+
+def run(*arguments: str | Path) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-c", "from partywall.cli import main; main()", "growth", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_what_was_saved_is_shown_again(tmp_path: Path) -> None:
+    saved, growth = tmp_path / "growth.json", found(DENTRY)
+    saved.write_text(document.dump(growth))
+    assert run(saved) == (0, shown(growth), "")
+    assert run(saved, "--json") == (0, saved.read_text(), "")
+
+
+def test_a_limit_is_held_against_what_nobody_pays_for(tmp_path: Path) -> None:
+    saved, half = tmp_path / "growth.json", DENTRY.model_copy(update={"charged": 0.5})
+    saved.write_text(document.dump(found(half)))
+    assert run(saved, "--fail-growth", "96")[0] == 0
+    assert run(saved, "--fail-growth", "95")[0] == 1
+    failed = found(half, failed=[Failure(title="d", operation="one of d", why="it went out")])
+    saved.write_text(document.dump(failed))
+    # What was not measured has not passed.
+    assert run(saved, "--fail-growth", "96")[0] == 3
+    assert run(saved)[0] == 0
+
+
+def test_a_file_that_holds_none_is_refused(tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_text('{"schema": "partywall.result/3"}')
+    status, out, err = run(other)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"partywall: {other}: not a saved result: ")
+    assert len(err.splitlines()) <= 2
+
+
+def test_with_a_file_nothing_is_measured(tmp_path: Path) -> None:
+    saved = tmp_path / "growth.json"
+    saved.write_text(document.dump(found(DENTRY)))
+    status, _, err = run(saved, "-w", "signal")
+    assert status == 2
+    assert "--workload says how to measure" in err
