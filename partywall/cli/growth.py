@@ -115,7 +115,8 @@ def growth(
         only_to_measure(_TO_MEASURE)
         found = store.load_as(file, Growth)
     else:
-        every = sweep.usual(one for one, _ in workloads.load())
+        library = [one for one, _ in workloads.load()]
+        every = sweep.usual(library) + [one for one in library if one.keeps]
         with progress_on_terminal() as progress:
             wanted = run.Wanted(
                 kernel=resolve(Request(kernel_name, vmlinux, modules, tree), progress),

@@ -92,7 +92,9 @@ def growth(wanted: Wanted, progress: Progress, operations: int | None = None) ->
     became, versions = _in_guests(wanted, plan, first, progress)
     if operations is None:
         grew = [
-            one for one in first if isinstance(found := became[one.title], Operation) and found.left
+            one
+            for one in first
+            if isinstance(found := became[one.title], Operation) and found.left and not one.keeps
         ]
         longer = [one.model_copy(update={"window": AGAIN * one.window}) for one in grew]
         again, more = _in_guests(wanted, plan, longer, progress) if longer else ({}, set())
@@ -148,7 +150,8 @@ def _in_guests(
 def _long_enough(workload: Workload, operations: int | None) -> Workload:
     """The workload with a step of operations for its window; a container's whole start is long."""
     least = LEAST_STARTS if workload.bundle else LEAST_OPERATIONS
-    usual = max(workload.window, least)
+    # What keeps what it makes soon comes to a limit.
+    usual = workload.window if workload.keeps else max(workload.window, least)
     return workload.model_copy(update={"window": operations or usual})
 
 
@@ -290,8 +293,7 @@ class _Watch:
     def _followed(self, growing: analysis.Growth, which: str) -> analysis.Growth | PartywallError:
         """Return what has grown, with a look at what is left of it."""
         try:
-            if growing.left:
-                growing.after(which, self._what_is_left())
+            growing.after(which, self._what_is_left())
         except Exception as error:
             return _not_read(error)
         return growing
@@ -346,6 +348,8 @@ def _operation(each: Round, grown: analysis.Growth) -> Operation:
         operation=each.workload.operation,
         count=grown.operations,
         least=round(analysis.least(grown.operations), 4),
+        kept=each.workload.keeps,
         confirmed=False,
         left=grown.left,
+        raised=sorted(grown.raised, key=lambda one: one.name),
     )

@@ -34,9 +34,13 @@ def usual(workloads: Iterable[Workload]) -> list[Workload]:
     """Return those that a map has unless told otherwise.
 
     One place of those with several; and no whole start of a container, which moves as much
-    as all the rest, of which the map has the parts.
+    as all the rest, of which the map has the parts; nor what keeps what it makes.
     """
-    return [one for one in workloads if not (one.variant.endswith(_OTHER_PLACES) or one.bundle)]
+    return [
+        one
+        for one in workloads
+        if not (one.variant.endswith(_OTHER_PLACES) or one.bundle or one.keeps)
+    ]
 
 
 def sittings(plan: Plan, rounds: Sequence[Round]) -> list[Sitting]:

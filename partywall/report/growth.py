@@ -42,11 +42,14 @@ def _blocks(found: Growth, everything: bool) -> Iterator[RenderableType]:
         yield ""
         yield text(title, "bold")
         yield from _rows(found, verdict, everything)
+    yield ""
+    yield text("Counters of the machine that operations raise, until their processes end", "bold")
+    yield from _raised(found, everything)
     nothing = [one.title for one in found.operations if not one.left]
     yield ""
     every = count(len(found.operations), "operation")
     yield text(f"Nothing is left behind by {len(nothing)} of {every}")
-    once = [one.title for one in found.operations if one.left and not one.confirmed]
+    once = [one.title for one in found.operations if one.left and not (one.confirmed or one.kept)]
     if once:
         yield ""
         yield text("Not tried with more operations, so that it may have an end")
@@ -56,6 +59,30 @@ def _blocks(found: Growth, everything: bool) -> Iterator[RenderableType]:
         yield text(f"Not measured: {count(len(found.failed), 'operation')}", "bold")
         for one in found.failed:
             yield indent(text(f"{one.title}: {one.why}"), 2)
+
+
+def _raised(found: Growth, everything: bool) -> Iterator[RenderableType]:
+    """Rows of counters, those that most operations raise first."""
+    who: dict[str, list[tuple[float, str]]] = defaultdict(list)
+    for one in found.operations:
+        for counter in one.raised:
+            who[counter.name].append((counter.each, one.title))
+    if not who:
+        yield indent(text("none"), 2)
+        return
+    rows = sorted(who.items(), key=lambda row: (-len(row[1]), row[0]))
+    shown = rows if everything else rows[:SHOWN]
+    table = columns(("each", "operations"), "counter, and who raises it")
+    for name, raisers in shown:
+        most = max(each for each, _ in raisers)
+        titles = [title for _, title in raisers]
+        named = titles if everything else titles[:3]
+        rest = f" and {len(titles) - len(named)} more" if titles[len(named) :] else ""
+        told = Group(text(name, "magenta"), indent(text(", ".join(named) + rest), 2))
+        table.add_row(rate(most), f"{len(titles)}", told)
+    yield table
+    if rows[len(shown) :]:
+        yield more(len(rows) - len(shown), "counter")
 
 
 def _together(every: list[Left]) -> Left:

@@ -61,6 +61,14 @@ class Left(Model):
         return "charged" if self.charged >= 1 - _REST else "growth"
 
 
+class Raised(Model):
+    """A counter of the machine that operations raise while their processes are there."""
+
+    name: str = Field(description="The variable, and the field in it.")
+    each: float = Field(description="By how much, per operation.")
+    returned: float = Field(description="Share of it that is gone with processes and files.")
+
+
 class Operation(Model):
     """What one operation leaves behind."""
 
@@ -68,10 +76,12 @@ class Operation(Model):
     operation: str = Field(description="What one of them is.")
     count: int = Field(description="Operations of all containers: so many, then twice as many.")
     least: float = Field(description="Objects per operation, below which nothing is said.")
+    kept: bool = Field(description="Whether it keeps what it makes, for which it is measured.")
     confirmed: bool = Field(
         description="Whether it grew again when far more were done; else it may have an end."
     )
     left: list[Left] = Field(description="The most bytes first.")
+    raised: list[Raised] = Field(description="Counters of the machine, by name.")
 
     @property
     def uncharged(self) -> float:

@@ -51,6 +51,8 @@ class _Facts(BaseModel):
     """Files of 4 KiB, numbered from 0, in ``lower/`` beside the image's shared file."""
     guests_only: bool = False
     """It changes more of a machine than its own namespaces, so it never runs on the user's."""
+    keeps: bool = False
+    """It keeps what it makes, so that it can't be done without end."""
     bundle: bool = False
     """The image has crun and a bundle for it, so that a container can start containers."""
 

@@ -107,6 +107,37 @@ def test_what_leaves_nothing_behind_leaves_nothing_behind(debian: Growth, number
     assert debian.operations[number].left == []
 
 
+RAISED = {
+    "hold/socketpair": {"unix_nr_socks": 2, "nr_files": 2},
+    "hold/pty": {"pty_count": 1, "nr_files": 1},
+    "hold/inotify": {"init_ucounts.ucount[UCOUNT_INOTIFY_INSTANCES]": 1, "nr_files": 1},
+    "hold/process": {"nr_threads": 1, "init_pid_ns.pid_allocated": 1},
+    "hold/aio": {"aio_nr": 1, "nr_files": 1},
+    "signal": {},
+}
+
+
+@pytest.fixture(scope="module")
+def kept(kernel: Kernel) -> dict[str, dict[str, float]]:
+    """Counters that operations raise, by operation."""
+    chosen = workloads.select(list(RAISED))
+    found = growth.growth(Wanted(kernel=kernel, workloads=chosen), Quiet())
+    return {
+        one.title: {counter.name: counter.each for counter in one.raised}
+        for one in found.operations
+    }
+
+
+@pytest.mark.parametrize("title", RAISED)
+def test_counters_of_the_machine_are_found_by_what_raises_them(
+    kept: dict[str, dict[str, float]], title: str
+) -> None:
+    wanted = RAISED[title]
+    assert {name: kept[title].get(name) for name in wanted} == wanted
+    others = {name for one in RAISED.values() for name in one} - set(wanted)
+    assert not others & set(kept[title])
+
+
 def test_one_that_fails_is_said_and_those_after_it_are_measured(
     kernel: Kernel, tmp_path: Path
 ) -> None:

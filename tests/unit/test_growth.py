@@ -135,11 +135,20 @@ def found(*left: Left, failed: list[Failure] | None = None) -> Growth:
                 operation="one of b",
                 count=100,
                 least=0.04,
+                kept=False,
                 confirmed=True,
+                raised=[],
                 left=list(left),
             ),
             Operation(
-                title="c", operation="one of c", count=100, least=0.04, confirmed=True, left=[]
+                title="c",
+                operation="one of c",
+                count=100,
+                least=0.04,
+                kept=False,
+                confirmed=True,
+                raised=[],
+                left=[],
             ),
         ],
         failed=failed or [],
@@ -192,7 +201,14 @@ def test_what_several_operations_leave_is_one_row_of_the_one_that_leaves_most() 
     more = DENTRY.model_copy(update={"bytes": 384.0})
     one = found(DENTRY)
     other = Operation(
-        title="z", operation="one of z", count=1, least=0.04, confirmed=True, left=[more]
+        title="z",
+        operation="one of z",
+        count=1,
+        least=0.04,
+        kept=False,
+        confirmed=True,
+        raised=[],
+        left=[more],
     )
     text = shown(one.model_copy(update={"operations": [*one.operations, other]}))
     assert text.count("dentry\n") == 1
@@ -229,7 +245,14 @@ def test_a_step_is_long_enough_and_no_shorter_than_a_window() -> None:
 def test_what_does_not_grow_again_is_not_said() -> None:
     def operation(*left: Left) -> Operation:
         return Operation(
-            title="a", operation="one", count=1, least=0.04, confirmed=False, left=list(left)
+            title="a",
+            operation="one",
+            count=1,
+            least=0.04,
+            kept=False,
+            confirmed=False,
+            raised=[],
+            left=list(left),
         )
 
     batch = DENTRY.model_copy(update={"what": "vmap_area"})

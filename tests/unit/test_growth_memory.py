@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from drgn import Object, Program
 
-from partywall.analyse.growth import frames
+from partywall.analyse.growth import counters, frames
+from partywall.analyse.growth.counters import Values
 from partywall.analyse.growth.frames import FILE, OTHER, Frames
 from partywall.analyse.growth.memory import Cache, _path, bits
 from partywall.analyse.growth.slabs import Slabs
@@ -160,3 +161,46 @@ def test_a_cgroups_path_is_told_from_its_nodes(name: str) -> None:
     root = Node("", None)
     assert _path(cast(Object, root)) == ""
     assert _path(cast(Object, Node("c0", Node("partywall", root)))) == "/partywall/c0"
+
+
+def values(*words: int) -> Values:
+    """Of two regions, and one counter with a part for each CPU."""
+    whole = np.array(words, np.int64).astype(np.int32)
+    return Values((whole[:2], whole[2:-1]), whole[-1:])
+
+
+@pytest.mark.parametrize(
+    ("before", "some", "more", "each"),
+    [
+        (10, 110, 310, 1.0),
+        (10, 210, 610, 2.0),
+        # Others use it, too.
+        (10, 112, 312, 1.0),
+        (10, 113, 310, None),
+        # It wraps.
+        (2**31 - 50, 2**31 + 50, 2**31 + 250, 1.0),
+        # Not with the operations.
+        (10, 110, 210, None),
+        (10, 10, 10, None),
+        (10, 60, 160, None),
+        # What falls is no cap.
+        (310, 210, 10, None),
+    ],
+)
+@pytest.mark.parametrize("place", range(4))
+def test_a_counter_rises_by_the_same_with_each_operation(
+    before: int, some: int, more: int, each: float | None, place: int
+) -> None:
+    def at(value: int) -> Values:
+        return values(*(value if number == place else 7 for number in range(4)))
+
+    found = list(counters.raised(at(before), at(some), at(more), 100))
+    assert found == ([] if each is None else [(place, each)])
+
+
+def test_what_went_down_with_the_processes_is_told() -> None:
+    looks = values(0, 0, 0, 10), values(0, 0, 0, 310)
+    assert counters.returned(*looks, values(0, 0, 0, 10), 3) == 1.0
+    assert counters.returned(*looks, values(0, 0, 0, 310), 3) == 0.0
+    assert counters.returned(*looks, values(0, 0, 0, 40), 3) == pytest.approx(0.9)
+    assert counters.returned(looks[0], looks[0], looks[0], 3) == 0.0

@@ -65,9 +65,13 @@ class Growing:
     def __init__(self, kernel: object, makers: object, operations: int) -> None:
         self.operations = operations
         self.left: list[Any] = []
+        self.raised: list[Any] = []
         self.looks: list[object] = []
 
     def during(self, now: object) -> None:
+        self.looks.append(now)
+
+    def after(self, which: str, now: object) -> None:
         self.looks.append(now)
 
 

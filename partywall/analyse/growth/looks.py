@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 
 from drgn import Program
 
-from partywall.analyse.growth import frames
+from partywall.analyse.growth import counters, frames
+from partywall.analyse.growth.counters import Values
 from partywall.analyse.growth.frames import Frames
 from partywall.analyse.growth.makers import Makers
 from partywall.analyse.growth.memory import Kernel
 from partywall.analyse.growth.slabs import Slabs
-from partywall.results.growth import AFTER, Left
+from partywall.results.growth import AFTER, Left, Raised
 
 LEAST = 8
 """Objects in the second step: fewer may be what anything else made, or slabs that fill up."""
@@ -39,6 +40,7 @@ class Look:
     made_by: Counter[tuple[int, int]]
     frames: Frames
     per_cpu: dict[int, tuple[int, int]]
+    values: Values
     slabs: Slabs
 
 
@@ -55,6 +57,7 @@ def look(kernel: Kernel, *, counted: bool = True) -> Look:
         made_by=slabs.made_by() if counted else Counter(),
         frames=Frames.read(kernel, pages, slabs.frames),
         per_cpu=frames.per_cpu(kernel.prog),
+        values=kernel.counters.read(),
         slabs=slabs,
     )
 
@@ -105,6 +108,10 @@ class Growth:
     operations: int
     _looks: list[Look] = field(default_factory=list)
     _followed: list[_Followed] = field(default_factory=list)
+    _raised: list[tuple[int, float]] = field(default_factory=list)
+    _values: tuple[Values, Values] | None = None
+    raised: list[Raised] = field(default_factory=list)
+    """Counters that operations raise, and that go down again with the processes."""
 
     def during(self, now: Look) -> None:
         """Take a look while the processes are there: the first three."""
@@ -116,16 +123,34 @@ class Growth:
                 *self._frames(before, some, more),
                 *self._per_cpu(before, some, more),
             ]
+            rises = counters.raised(before.values, some.values, more.values, self.operations)
+            self._raised = list(rises)
+            self._values = before.values, more.values
             # Its arrays are large, and there are many operations.
             self._looks.clear()
 
     def after(self, which: str, now: Look) -> None:
         """Take a look at what is left, one of `AFTER`."""
         assert which in AFTER
+        if self._values is not None:
+            self._raised_and_returned(now.values)
         for one in self._followed:
             one.left = one.left.model_copy(
                 update={"after": one.left.after | {which: round(one.share(now), 4)}}
             )
+
+    def _raised_and_returned(self, gone: Values) -> None:
+        """Name the counters that went down again when the processes were gone."""
+        assert self._values is not None
+        before, more = self._values
+        for place, each in self._raised:
+            back = counters.returned(before, more, gone, place)
+            if counters.RETURNED[0] <= back <= counters.RETURNED[1]:
+                name = self.kernel.counters.name(place)
+                if name is None:
+                    continue
+                self.raised.append(Raised(name=name, each=each, returned=round(back, 4)))
+        self._values = None
 
     @property
     def left(self) -> list[Left]:

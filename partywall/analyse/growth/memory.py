@@ -15,6 +15,8 @@ from drgn import Object, Program, offsetof
 from drgn.helpers.linux.list import list_for_each_entry
 from numpy.typing import NDArray
 
+from partywall.analyse.growth.counters import Counters
+
 PAGE_SHIFT = 12
 
 Words = NDArray[np.uint64]
@@ -47,6 +49,7 @@ class Kernel:
         self.frames = prog["max_pfn"].value_()
         self._caches: dict[int, Cache] = {}
         self._owners: dict[int, str | None] = {}
+        self.counters = Counters(prog)
 
     def at(self, kind: str, member: str) -> int:
         """Where a member of a struct is, in bytes."""

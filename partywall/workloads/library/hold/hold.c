@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Operations that keep what they make, until the process ends and its files are removed. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <mqueue.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "operations.h"
+
+/* Most operations are the same each time. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+#define PAGE 4096
+#define IMAGE_FILE "/etc/hostname"
+
+static unsigned int own;
+static int fd = -1;
+static sigset_t set;
+static char path[96];
+
+static int kept(int made, const char *what)
+{
+	check(made < 0, what);
+	return made;
+}
+
+static const char *numbered(const char *where, unsigned long n)
+{
+	snprintf(path, sizeof(path), "%s/hold-%u-%lu", where, own, n);
+	return path;
+}
+
+static void prepare_own(const struct run *run)
+{
+	own = run->index;
+}
+
+static void op_file(unsigned long n)
+{
+	kept(open(IMAGE_FILE, O_RDONLY | O_CLOEXEC), IMAGE_FILE);
+}
+
+static void op_pipe(unsigned long n)
+{
+	int made[2];
+
+	kept(pipe2(made, O_CLOEXEC), "pipe2");
+}
+
+static void op_pipe_full(unsigned long n)
+{
+	static const char page[PAGE];
+	int made[2];
+
+	kept(pipe2(made, O_CLOEXEC), "pipe2");
+	check(write(made[1], page, PAGE) != PAGE, "write");
+}
+
+static void op_socketpair(unsigned long n)
+{
+	int made[2];
+
+	kept(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, made), "socketpair");
+}
+
+static void op_tcp(unsigned long n)
+{
+	kept(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
+}
+
+static void op_udp(unsigned long n)
+{
+	kept(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket");
+}
+
+static void op_tcp_listen(unsigned long n)
+{
+	kept(listen(kept(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket"), 1), "listen");
+}
+
+static void op_eventfd(unsigned long n)
+{
+	kept(eventfd(0, EFD_CLOEXEC), "eventfd");
+}
+
+static void op_epoll(unsigned long n)
+{
+	kept(epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
+}
+
+static void prepare_epoll(const struct run *run)
+{
+	fd = kept(epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
+}
+
+static void op_epoll_watch(unsigned long n)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	kept(epoll_ctl(fd, EPOLL_CTL_ADD, kept(eventfd(0, EFD_CLOEXEC), "eventfd"), &event),
+	     "epoll_ctl");
+}
+
+static void op_timerfd(unsigned long n)
+{
+	kept(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC), "timerfd_create");
+}
+
+static void prepare_signals(const struct run *run)
+{
+	sigemptyset(&set);
+	sigaddset(&set, SIGRTMIN);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+static void op_signalfd(unsigned long n)
+{
+	kept(signalfd(-1, &set, SFD_CLOEXEC), "signalfd");
+}
+
+static void op_signal(unsigned long n)
+{
+	const union sigval value = { .sival_int = 0 };
+
+	kept(sigqueue(getpid(), SIGRTMIN, value), "sigqueue");
+}
+
+static void op_timer(unsigned long n)
+{
+	struct sigevent event = { .sigev_notify = SIGEV_NONE };
+	timer_t made;
+
+	kept(timer_create(CLOCK_MONOTONIC, &event, &made), "timer_create");
+}
+
+static void op_inotify(unsigned long n)
+{
+	kept(inotify_init1(IN_CLOEXEC), "inotify_init1");
+}
+
+static void prepare_inotify(const struct run *run)
+{
+	prepare_own(run);
+	fd = kept(inotify_init1(IN_CLOEXEC), "inotify_init1");
+}
+
+static void op_inotify_watch(unsigned long n)
+{
+	close(kept(open(numbered("/dev/shm", n), O_CREAT | O_WRONLY | O_CLOEXEC, 0600), path));
+	kept(inotify_add_watch(fd, path, IN_MODIFY), "inotify_add_watch");
+}
+
+static void op_memfd(unsigned long n)
+{
+	kept(syscall(SYS_memfd_create, "hold", 0), "memfd_create");
+}
+
+static void op_pidfd(unsigned long n)
+{
+	kept(syscall(SYS_pidfd_open, getpid(), 0), "pidfd_open");
+}
+
+static void op_process(unsigned long n)
+{
+	if (kept(fork(), "fork"))
+		return;
+	for (;;)
+		pause();
+}
+
+static void *rest(void *nothing)
+{
+	pause();
+	return nothing;
+}
+
+static void op_thread(unsigned long n)
+{
+	pthread_attr_t small;
+	pthread_t made;
+
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 16384);
+	errno = pthread_create(&made, &small, rest, NULL);
+	check(errno, "pthread_create");
+}
+
+static void op_pty(unsigned long n)
+{
+	kept(open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC), "/dev/ptmx");
+}
+
+static void op_message_queue(unsigned long n)
+{
+	kept(msgget(IPC_PRIVATE, 0600), "msgget");
+}
+
+static void op_semaphores(unsigned long n)
+{
+	kept(semget(IPC_PRIVATE, 1, 0600), "semget");
+}
+
+static void op_shared_memory(unsigned long n)
+{
+	kept(shmget(IPC_PRIVATE, PAGE, 0600), "shmget");
+}
+
+static void op_mq(unsigned long n)
+{
+	struct mq_attr small = { .mq_maxmsg = 1, .mq_msgsize = 64 };
+
+	snprintf(path, sizeof(path), "/hold-%u-%lu", own, n);
+	kept(mq_open(path, O_CREAT | O_RDWR, 0600, &small), path);
+}
+
+static void op_tmpfs_file(unsigned long n)
+{
+	close(kept(open(numbered("/dev/shm", n), O_CREAT | O_WRONLY | O_CLOEXEC, 0600), path));
+}
+
+static void op_volume_file(unsigned long n)
+{
+	close(kept(open(numbered("/volume", n), O_CREAT | O_WRONLY | O_CLOEXEC, 0600), path));
+}
+
+static void op_flock(unsigned long n)
+{
+	kept(flock(kept(open(numbered("/dev/shm", n), O_CREAT | O_WRONLY | O_CLOEXEC, 0600), path),
+		   LOCK_EX), "flock");
+}
+
+static void prepare_locked(const struct run *run)
+{
+	prepare_own(run);
+	fd = kept(open(numbered("/dev/shm", 0), O_CREAT | O_RDWR | O_CLOEXEC, 0600), path);
+}
+
+static void op_posix_lock(unsigned long n)
+{
+	/* Each is by itself: those that touch become one. */
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 2 * n, .l_len = 1 };
+
+	kept(fcntl(fd, F_SETLK, &lock), "fcntl");
+}
+
+static void op_mlock(unsigned long n)
+{
+	void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	check(page == MAP_FAILED, "mmap");
+	kept(mlock(page, PAGE), "mlock");
+}
+
+static void op_mapping(unsigned long n)
+{
+	/* Neighbours with other rights do not become one. */
+	int rights = n % 2 ? PROT_READ : PROT_READ | PROT_WRITE;
+
+	check(mmap(NULL, PAGE, rights, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED, "mmap");
+}
+
+static void op_aio(unsigned long n)
+{
+	aio_context_t made = 0;
+
+	kept(syscall(SYS_io_setup, 1, &made), "io_setup");
+}
+
+
+/* A descriptor that is under way, and open nowhere else. */
+static void op_in_flight(unsigned long n)
+{
+	union {
+		char room[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr header;
+	} control = { };
+	char byte = 0;
+	struct iovec data = { &byte, 1 };
+	struct msghdr message = {
+		.msg_iov = &data, .msg_iovlen = 1,
+		.msg_control = &control, .msg_controllen = sizeof(control),
+	};
+	int made[2], sent;
+
+	/* A queue of datagrams is short: each has its own pair. */
+	kept(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, made), "socketpair");
+	sent = kept(eventfd(0, EFD_CLOEXEC), "eventfd");
+	control.header.cmsg_level = SOL_SOCKET;
+	control.header.cmsg_type = SCM_RIGHTS;
+	control.header.cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(&control.header), &sent, sizeof(sent));
+	check(sendmsg(made[0], &message, 0) != 1, "sendmsg");
+	close(sent);
+}
+
+FAMILY({ "aio", op_aio, NULL },
+       { "epoll", op_epoll, NULL },
+       { "epoll-watch", op_epoll_watch, prepare_epoll },
+       { "eventfd", op_eventfd, NULL },
+       { "file", op_file, NULL },
+       { "flock", op_flock, prepare_own },
+       { "in-flight", op_in_flight, NULL },
+       { "inotify", op_inotify, NULL },
+       { "inotify-watch", op_inotify_watch, prepare_inotify },
+       { "mapping", op_mapping, NULL },
+       { "memfd", op_memfd, NULL },
+       { "message-queue", op_message_queue, NULL },
+       { "mlock", op_mlock, NULL },
+       { "mq", op_mq, prepare_own },
+       { "pidfd", op_pidfd, NULL },
+       { "pipe", op_pipe, NULL },
+       { "pipe-full", op_pipe_full, NULL },
+       { "posix-lock", op_posix_lock, prepare_locked },
+       { "process", op_process, NULL },
+       { "pty", op_pty, NULL },
+       { "semaphores", op_semaphores, NULL },
+       { "shared-memory", op_shared_memory, NULL },
+       { "signal", op_signal, prepare_signals },
+       { "signalfd", op_signalfd, prepare_signals },
+       { "socketpair", op_socketpair, NULL },
+       { "tcp", op_tcp, NULL },
+       { "tcp-listen", op_tcp_listen, NULL },
+       { "thread", op_thread, NULL },
+       { "timer", op_timer, NULL },
+       { "timerfd", op_timerfd, NULL },
+       { "tmpfs-file", op_tmpfs_file, prepare_own },
+       { "udp", op_udp, NULL },
+       { "volume-file", op_volume_file, prepare_own });
