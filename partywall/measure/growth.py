@@ -293,7 +293,8 @@ class _Watch:
     def _followed(self, growing: analysis.Growth, which: str) -> analysis.Growth | PartywallError:
         """Return what has grown, with a look at what is left of it."""
         try:
-            growing.after(which, self._what_is_left())
+            if growing.grew:
+                growing.after(which, self._what_is_left())
         except Exception as error:
             return _not_read(error)
         return growing

@@ -7,10 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from rich.console import Console, Group, RenderableType
+from rich.table import Table
 
 from partywall.report.blocks import columns, indent, more, print_blocks, text
 from partywall.report.words import count, rate
-from partywall.results.growth import Growth, Left, Verdict
+from partywall.results.growth import Growth, Left, Operation, Verdict
 
 SHOWN = 20
 """Kinds of objects of each verdict that are shown unless all are asked for."""
@@ -38,18 +39,24 @@ def _blocks(found: Growth, everything: bool) -> Iterator[RenderableType]:
         f"{_limits(found)}.",
         "dim",
     )
-    for verdict, title in _TITLES.items():
+    left = [one for one in found.operations if not one.kept]
+    kept = [one for one in found.operations if one.kept]
+    for verdict, title in _TITLES.items() if left else ():
         yield ""
         yield text(title, "bold")
-        yield from _rows(found, verdict, everything)
+        yield from _rows(left, verdict, everything)
+    if kept:
+        yield ""
+        yield text("What is kept takes, while it is there", "bold")
+        yield _kept(kept)
     yield ""
     yield text("Counters of the machine that operations raise, until their processes end", "bold")
     yield from _raised(found, everything)
-    nothing = [one.title for one in found.operations if not one.left]
-    yield ""
-    every = count(len(found.operations), "operation")
-    yield text(f"Nothing is left behind by {len(nothing)} of {every}")
-    once = [one.title for one in found.operations if one.left and not (one.confirmed or one.kept)]
+    if left:
+        nothing = [one.title for one in left if not one.left]
+        yield ""
+        yield text(f"Nothing is left behind by {len(nothing)} of {count(len(left), 'operation')}")
+    once = [one.title for one in left if one.left and not one.confirmed]
     if once:
         yield ""
         yield text("Not tried with more operations, so that it may have an end")
@@ -74,7 +81,8 @@ def _raised(found: Growth, everything: bool) -> Iterator[RenderableType]:
     shown = rows if everything else rows[:SHOWN]
     table = columns(("each", "operations"), "counter, and who raises it")
     for name, raisers in shown:
-        most = max(each for each, _ in raisers)
+        raisers.sort(key=lambda one: (-one[0], one[1]))
+        most = raisers[0][0]
         titles = [title for _, title in raisers]
         named = titles if everything else titles[:3]
         rest = f" and {len(titles) - len(named)} more" if titles[len(named) :] else ""
@@ -101,10 +109,34 @@ def _limits(found: Growth) -> str:
     return " to ".join(dict.fromkeys([rate(limits[0]), rate(limits[-1])]))
 
 
-def _rows(found: Growth, verdict: Verdict, everything: bool) -> Iterator[RenderableType]:
+def _kept(operations: list[Operation]) -> Table:
+    """A row for each thing that is kept, what is charged to nobody first."""
+    rows = []
+    for one in operations:
+        size = sum(left.bytes for left in one.left)
+        nobody = sum(left.bytes * (1 - left.charged) for left in one.left)
+        most = sorted(one.left, key=lambda left: -left.bytes * (1 - left.charged))[:3]
+        rows.append((nobody, size - nobody, one.title, most))
+    table = columns(
+        ("nobody's", "charged"), "bytes of what, and most of those that nobody pays for"
+    )
+    for nobody, charged, title, most in sorted(rows, key=lambda row: (-row[0], row[2])):
+        told = ", ".join(
+            f"{left.what} {rate(left.bytes * (1 - left.charged))}"
+            for left in most
+            if left.charged < 1
+        )
+        name = Group(text(title, "magenta"), *([indent(text(told), 2)] if told else []))
+        table.add_row(rate(nobody), rate(charged), name)
+    return table
+
+
+def _rows(
+    operations: list[Operation], verdict: Verdict, everything: bool
+) -> Iterator[RenderableType]:
     """Rows of objects: of one that several operations leave, the operation with the most."""
     kinds: dict[tuple[str, tuple[str, ...], str | None], list[tuple[str, Left]]] = defaultdict(list)
-    for one in found.operations:
+    for one in operations:
         alike: dict[tuple[str, tuple[str, ...], str | None], list[Left]] = defaultdict(list)
         for left in one.left:
             if left.verdict == verdict:

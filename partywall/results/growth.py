@@ -85,8 +85,12 @@ class Operation(Model):
 
     @property
     def uncharged(self) -> float:
-        """Bytes of each operation that no container is charged for."""
-        return sum(one.bytes * (1 - one.charged) for one in self.left)
+        """Bytes of each operation that no container is charged for.
+
+        Of what is kept, those that stay when processes and files are gone.
+        """
+        stay = [one for one in self.left if not (self.kept and one.back == "exit")]
+        return sum(one.bytes * (1 - one.charged) for one in stay)
 
 
 class Growth(Document):

@@ -18,12 +18,13 @@ from partywall.analyse.growth.looks import per_operation
 from partywall.analyse.growth.makers import telling
 from partywall.core.errors import EnvironmentProblem
 from partywall.measure import growth as measuring
+from partywall.measure import sweep
 from partywall.measure.plan import Plan
 from partywall.measure.run import Wanted
 from partywall.report import growth as view
 from partywall.results import document
 from partywall.results.failures import Failure
-from partywall.results.growth import Growth, Left, Operation
+from partywall.results.growth import Growth, Left, Operation, Raised
 from partywall.results.setting import Environment, KernelId
 
 DENTRY = Left(
@@ -316,3 +317,48 @@ def test_with_a_file_nothing_is_measured(tmp_path: Path) -> None:
     status, _, err = run(saved, "-w", "signal")
     assert status == 2
     assert "--workload says how to measure" in err
+
+
+def test_what_is_kept_is_shown_by_itself_and_fails_nothing_unless_it_stays() -> None:
+    held = DENTRY.model_copy(
+        update={"what": "file", "charged": 0.0, "after": dict.fromkeys(DENTRY.after, 0.0)}
+    )
+    hold = Operation(
+        title="hold/x",
+        operation="an x",
+        count=64,
+        least=0.06,
+        kept=True,
+        confirmed=False,
+        left=[held],
+        raised=[],
+    )
+    assert hold.uncharged == 0
+    text = shown(found(DENTRY).model_copy(update={"operations": [hold]}))
+    assert "What is kept takes, while it is there" in text
+    assert "192" in text
+    assert "hold/x" in text
+    assert "Nothing is left behind by" not in text
+    assert "Not tried with more operations" not in text
+    stays = held.model_copy(update={"after": dict.fromkeys(DENTRY.after, 1.0)})
+    assert hold.model_copy(update={"left": [stays]}).uncharged == 192
+
+
+def test_counters_are_shown_with_who_raises_them_most() -> None:
+    def raises(title: str, each: float) -> Operation:
+        counter = Raised(name="nr_files", each=each, returned=1.0)
+        only = found().operations[1]
+        return only.model_copy(update={"title": title, "raised": [counter]})
+
+    few = [raises(f"hold/{name}", 1.0) for name in "abcd"]
+    text = shown(found().model_copy(update={"operations": [*few, raises("hold/z", 3.0)]}))
+    assert " 3.00           5  nr_files" in text
+    assert "hold/z, hold/a, hold/b and 2 more" in text
+
+
+def test_what_keeps_what_it_makes_never_runs_on_the_users_machine() -> None:
+    library = [one for one, _ in workloads.load()]
+    every = [one for one in library if one.keeps]
+    assert every
+    assert all(one.guests_only and one.counted for one in every)
+    assert not {one.title for one in every} & {one.title for one in sweep.usual(library)}

@@ -12,7 +12,7 @@ import pytest
 from drgn import Object, Program
 
 from partywall.analyse.growth import counters, frames
-from partywall.analyse.growth.counters import Values
+from partywall.analyse.growth.counters import Numbers
 from partywall.analyse.growth.frames import FILE, OTHER, Frames
 from partywall.analyse.growth.memory import Cache, _path, bits
 from partywall.analyse.growth.slabs import Slabs
@@ -163,10 +163,8 @@ def test_a_cgroups_path_is_told_from_its_nodes(name: str) -> None:
     assert _path(cast(Object, Node("c0", Node("partywall", root)))) == "/partywall/c0"
 
 
-def values(*words: int) -> Values:
-    """Of two regions, and one counter with a part for each CPU."""
-    whole = np.array(words, np.int64).astype(np.int32)
-    return Values((whole[:2], whole[2:-1]), whole[-1:])
+def values(*words: int) -> Numbers:
+    return np.array(words, np.int64).astype(np.int32)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +189,7 @@ def values(*words: int) -> Values:
 def test_a_counter_rises_by_the_same_with_each_operation(
     before: int, some: int, more: int, each: float | None, place: int
 ) -> None:
-    def at(value: int) -> Values:
+    def at(value: int) -> Numbers:
         return values(*(value if number == place else 7 for number in range(4)))
 
     found = list(counters.raised(at(before), at(some), at(more), 100))
@@ -199,8 +197,12 @@ def test_a_counter_rises_by_the_same_with_each_operation(
 
 
 def test_what_went_down_with_the_processes_is_told() -> None:
-    looks = values(0, 0, 0, 10), values(0, 0, 0, 310)
-    assert counters.returned(*looks, values(0, 0, 0, 10), 3) == 1.0
-    assert counters.returned(*looks, values(0, 0, 0, 310), 3) == 0.0
-    assert counters.returned(*looks, values(0, 0, 0, 40), 3) == pytest.approx(0.9)
-    assert counters.returned(looks[0], looks[0], looks[0], 3) == 0.0
+    before, more = values(0, 10), values(0, 310)
+    assert counters.returned(before, more, values(0, 10), 1) == 1.0
+    assert counters.returned(before, more, values(0, 310), 1) == 0.0
+    assert counters.returned(before, more, values(0, 40), 1) == pytest.approx(0.9)
+    # What the process had itself, and had made to warm up, was there before.
+    assert counters.returned(before, more, values(0, 0), 1) == pytest.approx(31 / 30)
+    assert counters.returned(before, before, before, 1) == 0.0
+    wraps = values(0, 2**31 + 250)
+    assert counters.returned(values(0, 2**31 - 50), wraps, values(0, 2**31 - 50), 1) == 1.0

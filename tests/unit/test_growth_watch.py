@@ -66,6 +66,7 @@ class Growing:
         self.operations = operations
         self.left: list[Any] = []
         self.raised: list[Any] = []
+        self.grew = True
         self.looks: list[object] = []
 
     def during(self, now: object) -> None:

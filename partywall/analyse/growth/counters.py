@@ -10,7 +10,6 @@ from __future__ import annotations
 import bisect
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -30,22 +29,10 @@ _ENUMERATED = {"vm_node_stat": "node_stat_item", "vm_zone_stat": "zone_stat_item
 SLACK = 2
 """By which a counter may differ from what the operations make of it: others use it too."""
 
-RETURNED = (0.9, 1.1)
-"""Of what operations raised it by, the share that is gone with their processes and files.
-What stays is a statistic, or is memory, of which is told elsewhere; what goes further down is
-of something else."""
-
-
-@dataclass(frozen=True)
-class Values:
-    """All words as they were: those of each region, and counters that CPUs have parts of."""
-
-    regions: tuple[Numbers, ...]
-    parted: Numbers
-
-    def all(self) -> Numbers:
-        """All of them behind each other."""
-        return np.concatenate([*self.regions, self.parted])
+RETURNED = (0.9, 2.0)
+"""What goes down with processes and files, of what operations have raised it by. What stays is a
+statistic, or memory, of which is told elsewhere. More goes than they raised: the process' own, and
+what it did to warm up. What goes much further down is of something else."""
 
 
 class Counters:
@@ -99,8 +86,8 @@ class Counters:
         ]
         return sorted(found)
 
-    def read(self) -> Values:
-        """Return all values as they are now."""
+    def read(self) -> Numbers:
+        """Return all values as they are now: the kernel's data, sums over CPUs, counters' sums."""
         prog = self._prog
         regions = [np.frombuffer(prog.read(start, size), np.int32) for start, size in self._regions]
         start, size, offsets = self._per_cpu
@@ -110,11 +97,19 @@ class Counters:
         ]
         total = np.add.reduce(np.array(parts), dtype=np.uint32)
         regions.append(total.view(np.int32))
-        sums = [percpu_counter_sum(prog[name].address_of_()) for name in self._parted]
-        return Values(tuple(regions), np.array(sums, np.int64).astype(np.int32))
+        sums = np.array([self._sum(name) for name in self._parted], np.int64).astype(np.int32)
+        return np.concatenate([*regions, sums])
+
+    def _sum(self, name: str) -> int:
+        """What a counter with parts is, 0 before it has any."""
+        counter = self._prog[name]
+        try:
+            return int(percpu_counter_sum(counter.address_of_())) if counter.counters else 0
+        except UNREADABLE:
+            return 0
 
     def name(self, index: int) -> str | None:
-        """Return what a value is, by its place in `Values.all`.
+        """Return what a value is, by its place among those that are read.
 
         None if it is a part of another one.
         """
@@ -133,13 +128,17 @@ class Counters:
         if variable is None:
             return f"{address:#x}"
         offset = address - start
-        if variable in _ENUMERATED:
-            constants = prog.type(f"enum {_ENUMERATED[variable]}").enumerators or ()
-            words = (one.name for one in constants if one.value == offset // 8)
-            return next(words, f"{variable}[{offset // 8}]")
         try:
-            path = field_at(prog, prog[variable].type_, offset, 4).path
+            if variable in _ENUMERATED:
+                constants = prog.type(f"enum {_ENUMERATED[variable]}").enumerators or ()
+                # Where items begin has a name of its own, before the first item's.
+                return str([one.name for one in constants if one.value == offset // 8][-1])
+            known = prog[variable]
+            # There may be others of its name.
+            path = field_at(prog, known.type_, offset, 4).path if known.address_ == start else None
         except UNREADABLE:
+            path = None
+        if path is None:
             path = f"+{offset:#x}" if offset else ""
         joint = "" if not path or path.startswith(("[", "+")) else "."
         return f"{variable}{joint}{path}"
@@ -159,27 +158,23 @@ class Counters:
 
 
 def raised(
-    before: Values, some: Values, more: Values, operations: int
-) -> Iterator[tuple[int, float]]:
-    """Yield places of counters that operations raise, and by how much each.
+    before: Numbers, some: Numbers, more: Numbers, operations: int
+) -> Iterator[tuple[int, int]]:
+    """Yield places of counters that operations raise, and by how much each: a whole number.
 
-    ``operations``: in the first step; twice as many in the second. By a whole number each,
-    or by one in so many.
+    ``operations``: in the first step; twice as many in the second.
     """
-    one = before.all()
-    first = (some.all() - one).astype(np.int64)
-    second = (more.all() - some.all()).astype(np.int64)
-    # Counters of 4 bytes may wrap; what falls is no cap.
+    # In 32 bits, as they wrap.
+    first, second = (some - before).astype(np.int64), (more - some).astype(np.int64)
+    # What falls is no cap.
     likely = (first > SLACK) & (np.abs(second - 2 * first) <= 2 * SLACK)
     for place in np.nonzero(likely)[0]:
-        each = (first[place] + second[place]) / (3 * operations)
-        whole = round(each)
-        if whole and abs(first[place] - whole * operations) <= SLACK:
-            yield int(place), float(whole)
+        each = round((first[place] + second[place]) / (3 * operations))
+        if each and abs(first[place] - each * operations) <= SLACK:
+            yield int(place), int(each)
 
 
-def returned(before: Values, more: Values, gone: Values, place: int) -> float:
-    """Return the share of what a counter was raised by that is gone with the processes."""
-    rise = int(more.all()[place]) - int(before.all()[place])
-    left = int(gone.all()[place]) - int(before.all()[place])
-    return 1 - left / rise if rise > 0 else 0.0
+def returned(before: Numbers, more: Numbers, gone: Numbers, place: int) -> float:
+    """Return what went down with the processes, of what a counter was raised by."""
+    rise, fall = int((more - before)[place]), int((more - gone)[place])
+    return fall / rise if rise > 0 else 0.0

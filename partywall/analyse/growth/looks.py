@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from drgn import Program
 
 from partywall.analyse.growth import counters, frames
-from partywall.analyse.growth.counters import Values
+from partywall.analyse.growth.counters import Numbers
 from partywall.analyse.growth.frames import Frames
 from partywall.analyse.growth.makers import Makers
 from partywall.analyse.growth.memory import Kernel
@@ -40,7 +40,7 @@ class Look:
     made_by: Counter[tuple[int, int]]
     frames: Frames
     per_cpu: dict[int, tuple[int, int]]
-    values: Values
+    values: Numbers
     slabs: Slabs
 
 
@@ -108,8 +108,8 @@ class Growth:
     operations: int
     _looks: list[Look] = field(default_factory=list)
     _followed: list[_Followed] = field(default_factory=list)
-    _raised: list[tuple[int, float]] = field(default_factory=list)
-    _values: tuple[Values, Values] | None = None
+    _raised: list[tuple[int, int]] = field(default_factory=list)
+    _values: tuple[Numbers, Numbers] | None = None
     raised: list[Raised] = field(default_factory=list)
     """Counters that operations raise, and that go down again with the processes."""
 
@@ -139,7 +139,7 @@ class Growth:
                 update={"after": one.left.after | {which: round(one.share(now), 4)}}
             )
 
-    def _raised_and_returned(self, gone: Values) -> None:
+    def _raised_and_returned(self, gone: Numbers) -> None:
         """Name the counters that went down again when the processes were gone."""
         assert self._values is not None
         before, more = self._values
@@ -151,6 +151,11 @@ class Growth:
                     continue
                 self.raised.append(Raised(name=name, each=each, returned=round(back, 4)))
         self._values = None
+
+    @property
+    def grew(self) -> bool:
+        """Whether there is anything to follow."""
+        return bool(self._followed or self._raised)
 
     @property
     def left(self) -> list[Left]:

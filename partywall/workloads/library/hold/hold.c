@@ -273,10 +273,12 @@ static void op_mlock(unsigned long n)
 
 static void op_mapping(unsigned long n)
 {
-	/* Neighbours with other rights do not become one. */
-	int rights = n % 2 ? PROT_READ : PROT_READ | PROT_WRITE;
+	char *made = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			  -1, 0);
 
-	check(mmap(NULL, PAGE, rights, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED, "mmap");
+	check(made == MAP_FAILED, "mmap");
+	/* Those that touch would become one. */
+	kept(munmap(made + PAGE, PAGE), "munmap");
 }
 
 static void op_aio(unsigned long n)
