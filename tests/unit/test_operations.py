@@ -43,6 +43,8 @@ def family(name: str) -> list[Workload]:
 def needs_container(one: Workload) -> bool:
     return (
         bool(one.capabilities)
+        # What is made and kept is not for this machine: in a guest it ends with it.
+        or one.keeps
         or "volume" in one.variant
         or one.title in ON_VOLUME
         or "CONFIG_SECURITY_APPARMOR" in one.options
