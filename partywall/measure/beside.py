@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from partywall.core.errors import PartywallError, UsageProblem
 from partywall.core.progress import Progress
 from partywall.guest.sitting import Round
-from partywall.measure import run, sweep
+from partywall.measure import run, sitting, sweep
 from partywall.measure.run import Wanted
 from partywall.results.touches import Beside
 from partywall.workloads import Workload
@@ -24,7 +24,7 @@ def beside(wanted: Wanted, neighbours: Sequence[Workload], progress: Progress) -
     if plan.topology.containers < 2:
         raise UsageProblem("one container has no other beside it", "ask for more with --containers")
     rounds = rounds_of(wanted.workloads, neighbours, plan.topology.containers // 2)
-    became, versions = sweep.in_guests(plan, rounds, wanted.jobs, progress)
+    became, versions = sweep.in_guests(plan, rounds, wanted.jobs, progress, sitting.measure)
     found = [one for one in became if isinstance(one, tuple)]
     if not found:
         title, first = next(

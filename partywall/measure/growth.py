@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import gc
 import re
-import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from partywall import guest
@@ -26,10 +25,9 @@ from partywall.guest.sitting import Round
 from partywall.kernels import require
 from partywall.measure import run, sweep
 from partywall.measure.plan import Plan
-from partywall.measure.run import Call, Wanted
-from partywall.measure.sitting import Sitting
+from partywall.measure.run import Wanted
+from partywall.measure.sitting import Found, Sitting, fault, in_turn, ready
 from partywall.record import hooks
-from partywall.record.plugin import recorder
 from partywall.results.growth import Growth, Operation
 from partywall.workloads import Workload
 
@@ -59,16 +57,10 @@ _LOOKS_TAKE = 15 * 60.0
 _MOST = 3 << 10
 """MiB of a guest. With more a PC has a hole in its memory, where no pages are."""
 
+_NOT_READ = "memory could not be read"
+
 _WHILE_THERE = ("before", "some", "more")
 _WHEN_GONE = ("gone", "reclaimed")
-
-
-@dataclass
-class Found:
-    """What became of each round, in their order, and what the guest said of its kernel."""
-
-    version: str = "unknown"
-    became: list[Operation | PartywallError] = field(default_factory=list)
 
 
 def growth(wanted: Wanted, progress: Progress, operations: int | None = None) -> Growth:
@@ -97,7 +89,7 @@ def growth(wanted: Wanted, progress: Progress, operations: int | None = None) ->
             if isinstance(found := became[one.title], Operation) and found.left and not one.keeps
         ]
         longer = [one.model_copy(update={"window": AGAIN * one.window}) for one in grew]
-        again, more = _in_guests(wanted, plan, longer, progress) if longer else ({}, set())
+        again, more = _in_guests(wanted, plan, longer, progress)
         versions |= more
         for title, found in again.items():
             # What could not do so many, for want of disk or time, stays as it was found.
@@ -119,32 +111,9 @@ def _in_guests(
     wanted: Wanted, plan: Plan, workloads: Sequence[Workload], progress: Progress
 ) -> tuple[dict[str, Operation | PartywallError], set[str]]:
     """Return what became of each by its title, and what guests said of their kernel."""
-    became: dict[str, Operation | PartywallError] = {}
-    rounds = []
-    for workload in workloads:
-        try:
-            replace(plan, workload=workload).check()
-            rounds.append(Round(workload))
-        except PartywallError as error:
-            became[workload.title] = error
-    if not rounds:
-        return became, set()
-    plugin = recorder(plan.qemu, progress)
-    todo = sweep.sittings(plan, rounds)
-    calls = [
-        Call(f"guest {number} of {len(todo)}", plan.topology, measure, (one, plugin))
-        for number, one in enumerate(todo, 1)
-    ]
-    versions = set()
-    guests = run.side_by_side(calls, wanted.jobs, progress)
-    for one, found in zip(todo, guests, strict=True):
-        titles = [each.title for each in one.rounds]
-        if isinstance(found, Found):
-            became |= dict(zip(titles, found.became, strict=True))
-            versions.add(found.version)
-        else:
-            became |= dict.fromkeys(titles, found)
-    return became, versions
+    rounds = [Round(one) for one in workloads]
+    became, versions = sweep.in_guests(plan, rounds, wanted.jobs, progress, measure)
+    return dict(zip([one.title for one in workloads], became, strict=True)), versions
 
 
 def _long_enough(workload: Workload, operations: int | None) -> Workload:
@@ -178,27 +147,19 @@ def _document(
     )
 
 
-def measure(wanted: Sitting, plugin: Path, memory: int, progress: Progress) -> Found:
+def measure(wanted: Sitting, plugin: Path, memory: int, progress: Progress) -> Found[Operation]:
     """Do all rounds in guests, in a process that does nothing else.
 
-    ``plugin``, ``memory``: as for `partywall.measure.plan.measure`. As there, what ends a
-    guest is a failure of the round that ran, and those after it have another guest.
+    ``plugin``, ``memory``: as for `partywall.measure.plan.measure`; failures: as for
+    `partywall.measure.sitting.in_turn`.
     """
-    found = Found()
     gc.disable()
-    while len(found.became) < len(wanted.rounds):
-        left = replace(wanted, rounds=wanted.rounds[len(found.became) :])
-        try:
-            _sit(left, plugin, memory, progress, found)
-        except EnvironmentProblem as error:
-            if not found.became:
-                raise
-            why = f"the guest after one that ended did not start: {error.message}"
-            found.became += [EnvironmentProblem(why, error.hint)] * len(left.rounds)
-    return found
+    return in_turn(wanted, lambda left, found: _sit(left, plugin, memory, progress, found))
 
 
-def _sit(wanted: Sitting, plugin: Path, memory: int, progress: Progress, found: Found) -> None:
+def _sit(
+    wanted: Sitting, plugin: Path, memory: int, progress: Progress, found: Found[Operation]
+) -> None:
     plan, rounds = wanted.plan, wanted.rounds
     # All sleep at each look, and there may be many more operations than in a window.
     longest = max(each.workload.window for each in rounds)
@@ -216,14 +177,7 @@ def _sit(wanted: Sitting, plugin: Path, memory: int, progress: Progress, found: 
         windows=1,
     )
     with Guest(settings) as machine:
-        with progress.step(
-            f"guest for {len(rounds)} rounds", guest.expected_seconds(plan.topology)
-        ):
-            try:
-                machine.wait_for("ready")
-            except EnvironmentProblem:
-                names.check_build(machine.said("build"), plan.kernel)
-                raise
+        ready(machine, wanted, progress)
         _Watch(machine, plan).rounds(rounds, found, progress)
         found.version = machine.said("version") or "unknown"
 
@@ -237,7 +191,7 @@ class _Watch:
         self._last: tuple[int, analysis.Look] | None = None
         self._reads: tuple[analysis.Kernel, analysis.Makers] | None = None
 
-    def rounds(self, rounds: Sequence[Round], found: Found, progress: Progress) -> None:
+    def rounds(self, rounds: Sequence[Round], found: Found[Operation], progress: Progress) -> None:
         """Add what becomes of each round; of the one that ends the guest, why."""
         grown: list[analysis.Growth | PartywallError] = []
         try:
@@ -252,10 +206,12 @@ class _Watch:
             # The guest is gone, or so far gone that no round can begin.
             if len(grown) < len(rounds):
                 grown.append(error)
-        found.became += [
-            one if isinstance(one, PartywallError) else _operation(each, one)
-            for each, one in zip(rounds, grown, strict=False)
-        ]
+        found.add(
+            *(
+                one if isinstance(one, PartywallError) else _operation(each, one)
+                for each, one in zip(rounds, grown, strict=False)
+            )
+        )
 
     def _round(self, number: int, each: Round) -> analysis.Growth | PartywallError:
         total = each.workload.window * self._plan.topology.total
@@ -287,7 +243,7 @@ class _Watch:
             growing = growing or analysis.Growth(kernel, makers, total)
             growing.during(analysis.look(kernel))
         except Exception as error:
-            return _not_read(error)
+            return fault(_NOT_READ, error)
         return growing
 
     def _followed(self, growing: analysis.Growth, which: str) -> analysis.Growth | PartywallError:
@@ -296,7 +252,7 @@ class _Watch:
             if growing.grew:
                 growing.after(which, self._what_is_left())
         except Exception as error:
-            return _not_read(error)
+            return fault(_NOT_READ, error)
         return growing
 
     def _what_is_left(self) -> analysis.Look:
@@ -330,17 +286,6 @@ class _Watch:
         if self._reads is None:
             self._reads = analysis.watch(names.attach(self._machine, self._plan.kernel))
         return self._reads
-
-
-def _not_read(error: Exception) -> PartywallError:
-    """What to say of memory that could not be read; the rounds after it go on."""
-    if isinstance(error, PartywallError):
-        return error
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return EnvironmentProblem(
-        f"memory could not be read: {type(error).__name__}: {error}",
-        f"this is a fault of partywall's, at {Path(place.filename).name}:{place.lineno}",
-    )
 
 
 def _operation(each: Round, grown: analysis.Growth) -> Operation:

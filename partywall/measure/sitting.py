@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import drgn
 
@@ -44,12 +45,17 @@ class Sitting:
     rounds: tuple[Round, ...]
 
 
-Became = WorkloadResult | tuple[Touch, Touch] | PartywallError
-"""Of a round: a result; of two workloads, what each does to the other; or why there is none."""
+T = TypeVar("T")
+
+Measured = WorkloadResult | tuple[Touch, Touch]
+"""Of a round: a result; of two workloads, what each does to the other."""
+
+Became = Measured | PartywallError
+"""The same, or why there is none."""
 
 
 @dataclass
-class Found:
+class Found(Generic[T]):
     """What became of each round, in their order, and what the guest said of its kernel.
 
     What is found of one operation is up to a hundred thousand objects, and there are many
@@ -59,7 +65,7 @@ class Found:
     version: str = "unknown"
     _packed: list[bytes] = field(default_factory=list)
 
-    def add(self, *became: Became) -> None:
+    def add(self, *became: T | PartywallError) -> None:
         """Keep what became of the next rounds."""
         # Of the levels the fastest: it makes an eighth of them.
         self._packed += [zlib.compress(pickle.dumps(one), 1) for one in became]
@@ -67,11 +73,11 @@ class Found:
     def __len__(self) -> int:
         return len(self._packed)
 
-    def results(self) -> Iterable[Became]:
+    def results(self) -> Iterable[T | PartywallError]:
         """Return them as they were. It can be asked once: they are let go of."""
         while self._packed:
             # Packed by this program itself.
-            became: Became = pickle.loads(zlib.decompress(self._packed.pop(0)))  # noqa: S301
+            became: T | PartywallError = pickle.loads(zlib.decompress(self._packed.pop(0)))  # noqa: S301
             yield became
 
 
@@ -87,21 +93,29 @@ def alike(workload: Workload) -> tuple[object, ...]:
     )
 
 
-def measure(wanted: Sitting, plugin: Path, memory: int, progress: Progress) -> Found:
+def measure(wanted: Sitting, plugin: Path, memory: int, progress: Progress) -> Found[Measured]:
     """Measure all rounds, in a process that does nothing else.
 
-    ``plugin``, ``memory``: as for `partywall.measure.plan.measure`. What ends the guest
+    ``plugin``, ``memory``: as for `partywall.measure.plan.measure`; failures: as for `in_turn`.
+    """
+    # As in plan.measure; what goes round in circles is collected once for each round.
+    gc.disable()
+    return in_turn(wanted, lambda left, found: _sit(left, plugin, memory, progress, found))
+
+
+def in_turn(wanted: Sitting, sit: Callable[[Sitting, Found[T]], None]) -> Found[T]:
+    """Return what became of all rounds, by as many guests as it takes.
+
+    ``sit``: boots one, and adds what becomes of its rounds. What ends the guest
     is a failure of the round that ran; those after it have another guest. If that does
     not boot they are failures, too: what was measured stays. EnvironmentProblem if no
     guest boots.
     """
-    found = Found()
-    # As in plan.measure; what goes round in circles is collected once for each round.
-    gc.disable()
+    found: Found[T] = Found()
     while len(found) < len(wanted.rounds):
         left = replace(wanted, rounds=wanted.rounds[len(found) :])
         try:
-            _sit(left, plugin, memory, progress, found)
+            sit(left, found)
         except EnvironmentProblem as error:
             if not len(found):
                 raise
@@ -110,12 +124,38 @@ def measure(wanted: Sitting, plugin: Path, memory: int, progress: Progress) -> F
     return found
 
 
+def ready(machine: Guest, wanted: Sitting, progress: Progress) -> None:
+    """Wait until a guest starts its containers. EnvironmentProblem if it does not."""
+    plan, rounds = wanted.plan, wanted.rounds
+    with progress.step(f"guest for {len(rounds)} rounds", guest.expected_seconds(plan.topology)):
+        try:
+            machine.wait_for("ready")
+        except EnvironmentProblem:
+            names.check_build(machine.said("build"), plan.kernel)
+            raise
+
+
+def fault(what: str, error: Exception) -> PartywallError:
+    """Return what is said of a round with which ``what`` went wrong, for whatever reason.
+
+    It may be a fault of ours, or memory that is not what debug information says it is. A
+    night's rounds must not go with it.
+    """
+    if isinstance(error, PartywallError):
+        return error
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return EnvironmentProblem(
+        f"{what}: {type(error).__name__}: {error}",
+        f"this is a fault of partywall's, at {Path(place.filename).name}:{place.lineno}",
+    )
+
+
 def _sit(
     wanted: Sitting,
     plugin: Path,
     memory: int,
     progress: Progress,
-    found: Found,
+    found: Found[Measured],
 ) -> None:
     """Boot one guest, and add what becomes of its rounds."""
     plan, rounds = wanted.plan, wanted.rounds
@@ -126,14 +166,7 @@ def _sit(
     watched = hooks.build(plan.kernel.vmlinux, _counting_all(rounds))
     settings = plan.settings(parts, watched, plugin, memory, rounds=len(rounds))
     with Guest(settings) as machine:
-        with progress.step(
-            f"guest for {len(rounds)} rounds", guest.expected_seconds(plan.topology)
-        ):
-            try:
-                machine.wait_for("ready")
-            except EnvironmentProblem:
-                names.check_build(machine.said("build"), plan.kernel)
-                raise
+        ready(machine, wanted, progress)
         memory_of = _Memory(machine, plan)
         for number, each in enumerate(rounds):
             with progress.step(each.title):
@@ -202,16 +235,8 @@ def _analysed(
             return _touches(recorded, watched, memory_of, plan, each, each.beside)
         own = replace(plan, workload=each.workload)
         return own.analysis(recorded, watched, memory_of()).conclude(own.confinement, digest)
-    except PartywallError as error:
-        return error
     except Exception as error:
-        # A fault of ours, or memory that is not what debug information says it is. A night's
-        # rounds must not go with it.
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        return EnvironmentProblem(
-            f"it was recorded and could not be analysed: {type(error).__name__}: {error}",
-            f"this is a fault of partywall's, at {Path(place.filename).name}:{place.lineno}",
-        )
+        return fault("it was recorded and could not be analysed", error)
 
 
 def _touches(

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
 
 from partywall import guest
 from partywall.core.errors import PartywallError, UsageProblem
@@ -16,12 +18,14 @@ from partywall.guest.sitting import Round
 from partywall.measure import run, sitting
 from partywall.measure.plan import Plan
 from partywall.measure.run import Call, Outcome, Wanted
-from partywall.measure.sitting import Became, Found, Sitting
+from partywall.measure.sitting import Found, Sitting
 from partywall.record import hooks
 from partywall.record.plugin import recorder
 from partywall.results.failures import Failure
 from partywall.results.result import WorkloadResult
 from partywall.workloads import Workload
+
+T = TypeVar("T")
 
 LONGEST = 32
 """Rounds of a sitting. What a guest ages by is bounded, and what is lost if it dies.
@@ -84,7 +88,7 @@ def sweep(wanted: Wanted, progress: Progress) -> Outcome:
     """
     plan = plan_of(wanted)
     rounds = [Round(workload) for workload in wanted.workloads]
-    became, versions = in_guests(plan, rounds, wanted.jobs, progress)
+    became, versions = in_guests(plan, rounds, wanted.jobs, progress, sitting.measure)
     results = [one for one in became if isinstance(one, WorkloadResult)]
     errors = {
         each.title: one
@@ -106,10 +110,17 @@ def plan_of(wanted: Wanted) -> Plan:
 
 
 def in_guests(
-    plan: Plan, rounds: Sequence[Round], jobs: int, progress: Progress
-) -> tuple[list[Became], set[str]]:
-    """Return what became of each round, and what guests said of their kernel."""
-    became: dict[str, Became] = {}
+    plan: Plan,
+    rounds: Sequence[Round],
+    jobs: int,
+    progress: Progress,
+    measure: Callable[[Sitting, Path, int, Progress], Found[T]],
+) -> tuple[list[T | PartywallError], set[str]]:
+    """Return what became of each round, and what guests said of their kernel.
+
+    ``measure``: does it, in a process that does nothing else; as `sitting.measure`.
+    """
+    became: dict[str, T | PartywallError] = {}
     possible = []
     for each in rounds:
         try:
@@ -128,7 +139,7 @@ def in_guests(
     plugin = recorder(plan.qemu, progress)
     todo = sittings(plan, possible)
     calls = [
-        Call(f"guest {number} of {len(todo)}", plan.topology, sitting.measure, (one, plugin))
+        Call(f"guest {number} of {len(todo)}", plan.topology, measure, (one, plugin))
         for number, one in enumerate(todo, 1)
     ]
     versions = set()

@@ -18,6 +18,7 @@ from partywall.guest import Guest
 from partywall.guest.sitting import Round
 from partywall.measure import growth as measuring
 from partywall.measure.plan import Plan
+from partywall.measure.sitting import Found
 from partywall.results.growth import Operation
 
 WHOLE = ("before", "some", "more", "gone", "reclaimed")
@@ -88,10 +89,10 @@ def became(
     def run(*says: str) -> list[Operation | Exception]:
         machine = Machine(tmp_path, *says)
         plan = cast(Plan, SimpleNamespace(topology=Topology(2, 1)))
-        found = measuring.Found()
+        found: Found[Operation] = Found()
         rounds = [Round(one) for one in workloads.select(["signal", "fork"])]
         measuring._Watch(cast(Guest, machine), plan).rounds(rounds, found, Quiet())
-        return list(found.became)
+        return list(found.results())
 
     return run
 
