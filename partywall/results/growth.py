@@ -66,7 +66,9 @@ class Raised(Model):
 
     name: str = Field(description="The variable, and the field in it.")
     each: float = Field(description="By how much, per operation.")
-    returned: float = Field(description="Share of it that is gone with processes and files.")
+    returned: float = Field(
+        description="What goes down with processes and files, of what it was raised by."
+    )
 
 
 class Operation(Model):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from builders import result
 from rich.console import Console
 
 from partywall import workloads
@@ -25,7 +26,6 @@ from partywall.report import growth as view
 from partywall.results import document
 from partywall.results.failures import Failure
 from partywall.results.growth import Growth, Left, Operation, Raised
-from partywall.results.setting import Environment, KernelId
 
 DENTRY = Left(
     kind="slab",
@@ -113,44 +113,29 @@ def test_growth_is_what_no_container_pays_for(charged: float, verdict: str) -> N
     assert DENTRY.model_copy(update={"charged": charged}).verdict == verdict
 
 
-def found(*left: Left, failed: list[Failure] | None = None) -> Growth:
-    nobody = dict.fromkeys(["source", "release", "version", "build_id", "image_sha256"], "x")
-    environment: dict[str, Any] = {
-        "partywall": "0",
-        "qemu": "7",
-        "plugin_abi": 1,
-        "cpu_model": "max",
-        "icount_shift": 1,
-        "command_line": "",
-        "tools": {},
-        "visit_distance": 8,
+def leaves(title: str, *left: Left, **other: Any) -> Operation:
+    """An operation that leaves these behind; ``other``: what else there is to say of it."""
+    usual: dict[str, Any] = {
+        "operation": f"one of {title}",
+        "count": 100,
+        "least": 0.04,
+        "kept": False,
+        "confirmed": True,
+        "raised": [],
     }
+    return Operation(title=title, left=list(left), **usual | other)
+
+
+def found(*left: Left, failed: list[Failure] | None = None) -> Growth:
+    said = result()
     return Growth(
-        created="2026-01-01T00:00:00Z",
-        kernel=KernelId(**nobody, config_sha256=None),
-        environment=Environment(**environment),
+        created=said.created,
+        kernel=said.kernel,
+        environment=said.environment,
         containers=2,
         operations=[
-            Operation(
-                title="a/b",
-                operation="one of b",
-                count=100,
-                least=0.04,
-                kept=False,
-                confirmed=True,
-                raised=[],
-                left=list(left),
-            ),
-            Operation(
-                title="c",
-                operation="one of c",
-                count=100,
-                least=0.04,
-                kept=False,
-                confirmed=True,
-                raised=[],
-                left=[],
-            ),
+            leaves("a/b", *left),
+            leaves("c"),
         ],
         failed=failed or [],
     )
@@ -201,16 +186,7 @@ def test_of_many_rows_some_are_shown() -> None:
 def test_what_several_operations_leave_is_one_row_of_the_one_that_leaves_most() -> None:
     more = DENTRY.model_copy(update={"bytes": 384.0})
     one = found(DENTRY)
-    other = Operation(
-        title="z",
-        operation="one of z",
-        count=1,
-        least=0.04,
-        kept=False,
-        confirmed=True,
-        raised=[],
-        left=[more],
-    )
+    other = leaves("z", more)
     text = shown(one.model_copy(update={"operations": [*one.operations, other]}))
     assert text.count("dentry\n") == 1
     assert "z and 1 more operation" in text
@@ -244,22 +220,12 @@ def test_a_step_is_long_enough_and_no_shorter_than_a_window() -> None:
 
 
 def test_what_does_not_grow_again_is_not_said() -> None:
-    def operation(*left: Left) -> Operation:
-        return Operation(
-            title="a",
-            operation="one",
-            count=1,
-            least=0.04,
-            kept=False,
-            confirmed=False,
-            raised=[],
-            left=list(left),
-        )
-
     batch = DENTRY.model_copy(update={"what": "vmap_area"})
     new = DENTRY.model_copy(update={"what": "journal"})
     again = DENTRY.model_copy(update={"objects": 0.99})
-    found = measuring.confirmed(operation(DENTRY, batch), operation(again, new))
+    found = measuring.confirmed(
+        leaves("a", DENTRY, batch, confirmed=False), leaves("a", again, new, confirmed=False)
+    )
     assert found.left == [again]
     assert found.confirmed
 
@@ -323,16 +289,7 @@ def test_what_is_kept_is_shown_by_itself_and_fails_nothing_unless_it_stays() -> 
     held = DENTRY.model_copy(
         update={"what": "file", "charged": 0.0, "after": dict.fromkeys(DENTRY.after, 0.0)}
     )
-    hold = Operation(
-        title="hold/x",
-        operation="an x",
-        count=64,
-        least=0.06,
-        kept=True,
-        confirmed=False,
-        left=[held],
-        raised=[],
-    )
+    hold = leaves("hold/x", held, kept=True, confirmed=False)
     assert hold.uncharged == 0
     text = shown(found(DENTRY).model_copy(update={"operations": [hold]}))
     assert "What is kept takes, while it is there" in text

@@ -16,8 +16,6 @@ from partywall.analyse.names import pages as naming
 from partywall.analyse.names.unreadable import UNREADABLE
 
 _CHARGES_OBJECTS = 2
-PG_TABLE = 0x200
-"""Of Linux 6.1 to 6.8, where it is a macro, which debug information has not."""
 
 Mask = NDArray[np.bool_]
 
@@ -139,7 +137,7 @@ def _tables(kernel: Kernel, types: Words) -> Mask:
     if number is not None:
         numbered: Mask = types >> np.uint64(24) == number
         return numbered
-    bit = kernel.optional("PG_table") or PG_TABLE
+    bit = kernel.optional("PG_table") or naming.PG_TABLE
     marked: Mask = types & np.uint64(0xF000_0000 | bit) == 0xF000_0000
     return marked
 

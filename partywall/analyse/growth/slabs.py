@@ -59,12 +59,6 @@ class Slabs:
         """Frames of the first pages of slabs."""
         return self._frames
 
-    def count(self) -> dict[int, int]:
-        """How many objects each cache has, by address."""
-        caches, which = np.unique(self._owners, return_inverse=True)
-        sums = np.bincount(which, self._inuse.astype(float), len(caches))
-        return {int(cache): int(total) for cache, total in zip(caches, sums, strict=True)}
-
     @cached_property
     def _charged_at(self) -> tuple[int, int, int]:
         """Where a slab has its list of who is charged: bit of a slab; size of an entry, mask."""

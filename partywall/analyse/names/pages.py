@@ -17,6 +17,8 @@ from drgn.helpers.linux.slab import find_containing_slab_cache
 from partywall.analyse.names.unreadable import UNREADABLE
 
 FREE = "free memory"
+PG_TABLE = 0x200
+"""Of Linux 6.1 to 6.8, where it is a macro, which debug information has not."""
 PAGE_MAPPING_ANON = 1
 PAGE_MAPPING_FLAGS = 3
 
@@ -31,8 +33,7 @@ def _is_page_table(prog: Program, page: Object) -> bool:
     try:
         bit = prog.constant("PG_table").value_()
     except UNREADABLE:
-        # A macro, which debug information has not.
-        bit = 0x200
+        bit = PG_TABLE
     return bool(value & (0xF000_0000 | bit) == 0xF000_0000)
 
 
