@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from partywall.model import both
 from partywall.model.profiles import Profile
 from partywall.model.queues import Range, predict
 from partywall.record.recording import LINE_SIZE
@@ -35,7 +36,7 @@ def cost(workload: WorkloadResult, profile: Profile, at: int) -> Cost:
     processes = workload.topology.cpus if workload.scope == "between" else 1
     count = max(1, min(at, profile.cores // processes))
     found = predict(workload, profile, [count])
-    homes = {int(wall.address, 16) // LINE_SIZE: wall.object.name for wall in workload.walls}
+    homes = {int(wall.address, 16) // LINE_SIZE: wall.object.name for wall in both.lines(workload)}
     holders = {
         lock.name: homes.get(int(lock.address, 16) // LINE_SIZE, lock.object)
         for lock in workload.locks

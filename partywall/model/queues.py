@@ -21,12 +21,13 @@ import numpy as np
 from pydantic import Field
 
 from partywall.core.topology import Topology
+from partywall.model import both
 from partywall.model.network import solve
 from partywall.model.profiles import Profile
 from partywall.record.functions import takes_lock
 from partywall.record.recording import LINE_SIZE
 from partywall.results.document import Model
-from partywall.results.result import Line, WorkloadResult
+from partywall.results.result import Line, Wall, WorkloadResult
 
 COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 """Numbers of containers, up to what a machine has cores for, unless told."""
@@ -70,6 +71,7 @@ class Station(Model):
     reads: float = Field(
         default=0.0, description="Of these, those of visits that only read: nobody waits for them."
     )
+    deferred: float = Field(default=0.0, description="Of these, those that deferred work adds.")
     own: float = Field(default=0.0, description="Instructions per op under it and no later lock.")
     held: float = Field(default=0.0, description="Instructions per op while it is held.")
     waits: list[float] = Field(
@@ -297,7 +299,9 @@ def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
     """Walls of a measured workload, most transfers first, then the locks in them."""
     shape = result.topology
     others = shape.total - shape.cpus if result.scope == "between" else shape.cpus - 1
-    for wall in sorted(result.walls, key=lambda wall: -wall.transfers):
+    late = result.deferred.walls if result.deferred else []
+    put_off = {line.address: line.transfers for line in late}
+    for wall in both.lines(result):
         queue = line_queue(wall.transfers, wall.write_visits, wall.read_visits, others)
         yield (
             Station(
@@ -305,10 +309,14 @@ def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
                 line=wall.object.line,
                 transfers=wall.transfers,
                 reads=queue.reads,
+                deferred=put_off.get(wall.address, 0.0),
             ),
             queue,
         )
-    yield from _others(result, others)
+    for number, (walls, lines) in enumerate(both.walls(result)):
+        for station, queue in _others(walls, lines, others):
+            moved = station.transfers if number else 0.0
+            yield station.model_copy(update={"deferred": moved}), queue
     for lock in result.locks:
         if lock.instructions:
             own, held = lock.own, lock.instructions
@@ -318,30 +326,32 @@ def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
             )
 
 
-def _others(result: WorkloadResult, others: int) -> Iterator[tuple[Station, Queue]]:
+def _others(
+    walls: Iterable[Wall], lines: Iterable[Line], others: int
+) -> Iterator[tuple[Station, Queue]]:
     """Lines of walls that a result does not list one by one, as many like each other.
 
-    How many of their transfers are reads' is taken from those that it lists.
+    ``lines``: those that it lists. How many transfers are reads' is taken from these.
     """
     lines_of: dict[tuple[str, str], list[Line]] = defaultdict(list)
-    for line in result.walls:
+    for line in lines:
         lines_of[line.object.kind, line.object.name].append(line)
-    for wall in result.found:
+    for wall in walls:
         listed = lines_of[wall.kind, wall.name]
-        lines = wall.lines - len(listed)
+        many = wall.lines - len(listed)
         transfers = wall.transfers - sum(one.transfers for one in listed)
-        if lines <= 0 or transfers <= 0:
+        if many <= 0 or transfers <= 0:
             continue
         known = sum(one.transfers for one in listed)
         scale = transfers / known if known else 0.0
         writing = sum(one.write_visits for one in listed) * scale
         reading = sum(one.read_visits for one in listed) * scale
-        queue = replace(line_queue(transfers, writing, reading, others), lines=lines)
+        queue = replace(line_queue(transfers, writing, reading, others), lines=many)
         yield (
             Station(
                 object=wall.name,
                 line=0,
-                lines=lines,
+                lines=many,
                 transfers=transfers,
                 reads=queue.reads,
             ),
@@ -351,12 +361,11 @@ def _others(result: WorkloadResult, others: int) -> Iterator[tuple[Station, Queu
 
 def _work(result: WorkloadResult, queues: Iterable[Queue]) -> Work:
     """The operation of a measured workload, as the model sees it."""
-    every = result.between if result.scope == "between" else result.within
     return Work(
         # An operation of none, as a file may claim, would take no time at all.
         instructions=max(1.0, result.instructions.ran),
         queues=tuple(queues),
-        alone=max(0.0, every - result.wall_transfers),
+        alone=both.elsewhere(result),
         # Within one container it is its CPUs that are counted, a process on each.
         processes=result.topology.cpus if result.scope == "between" else 1,
     )
@@ -372,12 +381,10 @@ def unknowns(result: WorkloadResult) -> list[str]:
     known = {int(lock.address, 16) // LINE_SIZE for lock in result.locks}
     locks = dict.fromkeys(
         wall.object.name
-        for wall in result.walls
+        for wall in both.lines(result)
         if _is_lock(wall) and int(wall.address, 16) // LINE_SIZE not in known
     )
     found += [f"how long {name} is held" for name in locks]
-    if result.put_off:
-        found.append(f"{len(result.put_off)} walls of deferred work")
     if result.topology.containers > 1 and result.inside:
         found.append(f"{len(result.inside)} lines that CPUs of one container share")
     return found

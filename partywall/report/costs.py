@@ -90,8 +90,14 @@ def at(workload: WorkloadResult, profile: Profile) -> Cost:
 
 
 def worst(walls: list[Wall], found: Cost) -> list[tuple[Wall, float]]:
-    """Return the walls that cost most, with the share of its time that each container waits."""
-    waits = [(wall, found.waits.get(wall.object.name, 0.0)) for wall in walls]
+    """Return the walls that cost most, with the share of its time that each container waits.
+
+    What is waited for an object is of both kinds of work: if it is a wall of either, the one
+    of deferred work is left out.
+    """
+    own = {wall.object.name for wall in walls if not wall.deferred}
+    told = [wall for wall in walls if not (wall.deferred and wall.object.name in own)]
+    waits = [(wall, found.waits.get(wall.object.name, 0.0)) for wall in told]
     waits.sort(key=lambda one: (-one[1], one[0].number))
     return [(wall, share) for wall, share in waits[:WORST] if share >= LEAST]
 
@@ -101,13 +107,13 @@ def blocks(
 ) -> Iterator[RenderableType]:
     """Yield the summary, then for each workload what costs it most and what mends that.
 
-    ``shown``: the workloads that are, with their walls.
+    ``shown``: the workloads that are, with their walls, those of deferred work as well.
     """
     yield text(f"predicted for {profile.name} ({profile.cores} cores; see partywall model)", "dim")
     expected = [at(workload, profile) for workload, _ in shown]
     yield _summary([(workload, each) for (workload, _), each in zip(shown, expected, strict=True)])
     if any(workload.added > workload.threshold for workload, _ in shown):
-        yield text("deferred work is in what is of all, and in nothing else here", "dim")
+        yield text("verdict and transfers/op are without deferred work, the others with it", "dim")
     advice = Advice(result)
     heading = "what costs most, and what mends it (series: ours for 6.12)"
     table = columns(("waits", "wall"), heading)
@@ -119,6 +125,8 @@ def blocks(
         table.add_row("", "", text(f"{workload.title}, {shape}", "bold"))
         for wall, share in costly:
             pieces = [text(f"{wall.object.title} {wall.folded}".rstrip(), "bold red")]
+            if wall.deferred:
+                pieces.append(text("of deferred work"))
             pieces += [text(mend.words, "green") for mend in advice.on(wall.lines, workload)]
             table.add_row(percent(share), str(wall.number), Flow(*pieces))
     if table.row_count:

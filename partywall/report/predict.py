@@ -147,6 +147,9 @@ def _notes(pair: Pair) -> Iterator[RenderableType]:
             moved = sum(transfers for _, transfers, _ in rest)
             named.append(f"{rate(moved)} on {count(sum(n for *_, n in rest), 'line')} more")
         said = ", ".join(named) or "no line"
+        put_off = sum(station.deferred for station in one.stations)
+        if put_off >= 0.01:
+            said += f"; {rate(put_off)} of these in deferred work"
         yield Text(plain(f"{label}transfers/op that are queued for: {said}"))
         held = max(one.stations, key=lambda station: station.held, default=None)
         if held is not None and held.held >= 1:

@@ -89,7 +89,8 @@ def _report(result: Result, profile: Profile, shown: Shown) -> Iterator[Renderab
         return
     workloads = _workloads(result, shown.workloads)
     walls, late = (_of(result, workloads, of) for of in (numbered, put_off))
-    yield from costs.blocks(result, list(zip(workloads, walls, strict=True)), profile)
+    every = [[*found, *after] for found, after in zip(walls, late, strict=True)]
+    yield from costs.blocks(result, list(zip(workloads, every, strict=True)), profile)
     in_full = shown.everything or len(walls) <= FEW
     for workload, found, after in zip(workloads, walls, late, strict=True):
         yield ""

@@ -42,6 +42,27 @@ def test_no_more_containers_than_the_machine_has_cores_for() -> None:
     assert cost(wide, PROFILE, 64).at == PROFILE.cores // 8
 
 
+def test_what_deferred_work_moves_costs_as_much_as_in_system_calls() -> None:
+    own = builders.signal()
+    walls = own.walls
+    put_off = builders.workload(
+        "w", [], deferred=builders.put_off(walls), operation=own.operation, between=0.02
+    )
+    called = own.model_copy(update={"between": sum(wall.transfers for wall in walls) + 0.02})
+    late, found = cost(put_off, PROFILE, 64), cost(called, PROFILE, 64)
+    assert late.relative == found.relative
+    assert late.waits == found.waits
+    assert not late.bound
+
+
+def test_a_lock_in_deferred_work_costs_what_its_object_costs() -> None:
+    wall = builders.signal().walls[0]
+    lock = builders.lock("struct aa_label", 3000, field="lock", address=wall.address)
+    late = builders.put_off(builders.signal().walls)
+    found = cost(builders.workload("w", [], deferred=late, locks=[lock]), PROFILE, 64)
+    assert set(found.waits) == {"init_ucounts", wall.object.name}
+
+
 def test_what_is_isolated_costs_nothing() -> None:
     found = cost(builders.isolated(), PROFILE, 64)
     assert (found.relative.usual, found.waits) == (1.0, {})

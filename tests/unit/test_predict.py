@@ -84,6 +84,16 @@ def test_lines_of_one_name_are_one() -> None:
     assert "15.0 on 3 lines more" in text
 
 
+def test_what_deferred_work_adds_is_told() -> None:
+    late = builders.put_off(builders.signal().walls)
+    one = builders.signal().model_copy(update={"deferred": late})
+    text = " ".join(shown(builders.result(one), width=200).split())
+    said = "8.06 on init_ucounts (2 lines), 4.00 on kmalloc-256: struct aa_label"
+    assert f"that are queued for: {said}; 6.03 of these in deferred work" in text
+    assert "upper bound" not in text
+    assert "deferred work" not in shown(builders.result(builders.signal()))
+
+
 def test_two_results_stand_side_by_side() -> None:
     text = shown(BEFORE, AFTER)
     assert "before" in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import builders
 import pytest
@@ -17,8 +18,8 @@ from partywall.model.network import solve
 from partywall.model.predict import overlay_stalls, signals
 from partywall.model.profiles import Level, Profile
 from partywall.model.queues import Queue, Work, neighbours, predict_work
-from partywall.results.counts import CallCount
-from partywall.results.result import Wall
+from partywall.results.counts import CallCount, Instructions
+from partywall.results.result import Line, Wall
 
 TWO = profiles.load("ice-lake-2x32")
 GROUPS = profiles.load("milan-2x48")
@@ -242,6 +243,75 @@ def test_lines_of_a_wall_that_are_not_listed_are_queued_for_as_well() -> None:
     assert found.handed_over == pytest.approx(all_of_it.handed_over)
     for one, other in zip(found.points, all_of_it.points, strict=True):
         assert one.relative.usual == pytest.approx(other.relative.usual)
+
+
+# Deferred work
+
+
+def of_both(own: list[Line], late: list[Line], **more: Any) -> queues.Prediction:
+    """What is expected of a workload with these lines of walls in either kind of work."""
+    sample = builders.workload("udp", own, deferred=builders.put_off(late, **more))
+    return queues.predict(sample, TWO, [2])
+
+
+def test_two_containers_wait_for_deferred_work_as_worked_out_by_hand() -> None:
+    # An operation of 0.45 ns x 2,400 instructions = 1,080 ns. Of two containers in two sockets
+    # a line travels 108 ns, every other visit finds it there: 54 ns for each transfer. 10 of
+    # them are 540 ns. One alone is at the line in 540 / 1,620 of its time, and the other
+    # meets it there as often: 540 x (1 + 1/3) = 720 ns. So each does 1,080 / 1,800 of one alone.
+    lock = builders.named_wall("udp_table")
+    late = lock.model_copy(update={"transfers": 6.0, "write_visits": 6.0})
+    own = lock.model_copy(update={"transfers": 4.0, "write_visits": 4.0})
+    ran = Instructions(kernel=1400, user=400, background=700, deferred=600)
+    sample = builders.workload("udp", [own], deferred=builders.put_off([late]), instructions=ran)
+    found = queues.predict(sample, TWO, [2])
+    (point,), (station,) = found.points, found.stations
+    assert point.relative.usual == pytest.approx(1080 / 1800)
+    assert (station.transfers, station.deferred, station.reads) == (10.0, 6.0, 0.0)
+    # 720 ns there, of 1,800.
+    assert station.waits == pytest.approx([720 / 1800])
+    assert found.unknown == []
+
+
+def test_visits_of_both_kinds_of_work_are_to_one_line() -> None:
+    # One writes in its call, once; all others read in softirqs, which wait for who writes.
+    wall = builders.named_wall("net")
+    own = wall.model_copy(update={"transfers": 1.0, "write_visits": 1.0})
+    late = wall.model_copy(update={"transfers": 2.5, "write_visits": 0.5, "read_visits": 2.0})
+    (station,) = of_both([own], [late]).stations
+    # Of 3.5 transfers 1.5 take the line away.
+    assert (station.transfers, station.reads, station.deferred) == (3.5, 2.0, 2.5)
+
+
+def test_lines_of_deferred_work_alone_have_stations_of_their_own() -> None:
+    here, there = builders.signal().walls[:2]
+    found = of_both([here], [there, here], handed_over=1.5, rest=0.25)
+    assert [(one.object, one.transfers, one.deferred) for one in found.stations] == [
+        (here.object.name, 4.0, 2.0),
+        (there.object.name, 2.0, 2.0),
+    ]
+    # What is handed over there, or moves too seldom, is waited for by nobody.
+    assert found.handed_over == pytest.approx(1.75)
+
+
+def test_lines_of_a_deferred_wall_that_are_not_listed_are_queued_for_as_well() -> None:
+    line = builders.named_wall("table")
+    wall = Wall(kind="global", name="table", lines=5, transfers=line.transfers + 2.0)
+    late = builders.put_off([line]).model_copy(
+        update={"objects": [wall], "transfers": wall.transfers}
+    )
+    found = queues.predict(builders.workload("udp", [], deferred=late), TWO, [2])
+    assert [(one.lines, one.transfers, one.deferred) for one in found.stations] == [
+        (1, 3.0, 3.0),
+        (4, 2.0, 2.0),
+    ]
+    assert found.handed_over == 0
+
+
+def test_a_lock_of_deferred_work_that_is_not_timed_is_said() -> None:
+    code = [builders.site("_raw_spin_lock_bh", 4, "lock", context="softirq")]
+    lock = builders.named_wall("backlog").model_copy(update={"code": code})
+    assert of_both([], [lock]).unknown == ["how long backlog is held"]
 
 
 def test_what_cannot_be_known_is_said() -> None:

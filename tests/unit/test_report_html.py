@@ -147,6 +147,13 @@ def test_all_that_the_result_has_is_in_the_page() -> None:
     assert "7.53 more in deferred work" in said
 
 
+def test_what_costs_most_may_be_deferred() -> None:
+    late = builders.put_off(builders.signal().walls)
+    quiet = builders.workload("udp", [], deferred=late)
+    said = " ".join(read(html.render(builders.result(quiet), None, TWO)).said.split())
+    assert re.search(r"\d+% waits ?init_ucounts of deferred work", said)
+
+
 def test_what_costs_most_stands_on_top_with_what_mends_it() -> None:
     said = read(html.render(before(), None, TWO)).said
     top = said[: said.index("Search")]

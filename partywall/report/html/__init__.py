@@ -81,11 +81,10 @@ class Side:
 
     @property
     def costly(self) -> list[Row]:
-        """The walls that cost most."""
-        worst = {
-            wall.number for wall, _ in costs.worst([row.wall for row in self.walls], self.cost)
-        }
-        found = [row for row in self.walls if row.number in worst]
+        """The walls that cost most, of deferred work as well."""
+        rows = [*self.walls, *self.deferred]
+        worst = {wall.number for wall, _ in costs.worst([row.wall for row in rows], self.cost)}
+        found = [row for row in rows if row.number in worst]
         return sorted(found, key=lambda row: (-row.waits, row.key))
 
     @property
@@ -164,29 +163,22 @@ def _side(
     profile: Profile,
 ) -> Side:
     cost = costs.at(result, profile)
+
+    def row(wall: Wall, letter: str) -> Row:
+        return Row(
+            f"{key}{letter}{wall.number}",
+            wall,
+            wall.number,
+            cost.waits.get(wall.object.name, 0.0),
+            tuple(advice.on(wall.lines, result)),
+        )
+
     return Side(
         label=label,
         result=result,
         cost=cost,
-        walls=[
-            Row(
-                f"{key}w{wall.number}",
-                wall,
-                wall.number,
-                cost.waits.get(wall.object.name, 0.0),
-                tuple(advice.on(wall.lines, result)),
-            )
-            for wall in walls
-        ],
-        deferred=[
-            Row(
-                f"{key}d{wall.number}",
-                wall,
-                wall.number,
-                mends=tuple(advice.on(wall.lines, result)),
-            )
-            for wall in late
-        ],
+        walls=[row(wall, "w") for wall in walls],
+        deferred=[row(wall, "d") for wall in late],
         inside=[Row(f"{key}i{wall.number}", wall) for wall in fold(result.inside, result)],
         background=[Row(f"{key}g{wall.number}", wall) for wall in fold(result.background, result)],
     )
