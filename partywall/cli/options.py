@@ -48,17 +48,40 @@ DEVELOPERS = frozenset("bisect build diff kernel-tree prepare schema series".spl
 """Commands for who works on kernels or on what reads our documents."""
 
 
+INSTEAD = {"--kernel": "one kernel at a time, but partywall compare and map take several"}
+"""What to do where an option is wanted more than once, if not to leave one out."""
+
+
 class Command(click.Command):
-    """A command whose wrong options are said to be its own, so that its help is hinted at."""
+    """A command that says which options are wrong, and refuses what click would drop."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse them; a UsageError knows this command."""
+        """Parse them; a UsageError knows this command. UsageProblem if one is given twice."""
+        told = list(args)
         try:
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, args)
         except click.UsageError as error:
             # click's parser leaves it out where an option lacks its argument.
             error.ctx = error.ctx or ctx
             raise
+        # click takes the last value, and says nothing of the others.
+        _, _, order = self.make_parser(ctx).parse_args(told)
+        for option in order:
+            if _has_one_value(option) and order.count(option) > 1:
+                name = max(option.opts, key=len)
+                times = "twice" if order.count(option) == 2 else f"{order.count(option)} times"
+                raise UsageProblem(
+                    f"{name} is given {times}, and {ctx.command_path} takes it once",
+                    INSTEAD.get(name, "leave all but one out"),
+                )
+        return rest
+
+
+def _has_one_value(option: click.Parameter) -> bool:
+    """Whether it says something else when it is given again: not so of a flag, which says it."""
+    if not isinstance(option, click.Option) or option.multiple or option.count:
+        return False
+    return not option.is_flag or bool(option.secondary_opts)
 
 
 class Commands(click.Group):

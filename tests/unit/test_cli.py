@@ -280,6 +280,46 @@ def test_what_is_no_number_is_refused(partywall: Partywall, option: str, number:
     refused(partywall("check", "--kernel", "/nonexistent", option, number), USAGE, option)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        ("check --kernel debian --kernel debian:6.1", "--kernel"),
+        ("check -n 2 -w signal --containers=4", "--containers"),
+        ("check --markers --no-markers -- /bin/true", "--markers"),
+        ("growth --output a.json --output b.json", "--output"),
+        ("map --kernel debian --kernel debian:6.1 --at 8 --at 64", "--at"),
+        ("bench -w signal -w overlay", "--workload"),
+        ("report --wall 1 --wall 2", "--wall"),
+        ("compare a.json b.json --results a --results b", "--results"),
+        ("predict -n 1 -n 2 -n 64", "--containers"),
+        ("series prove --minutes 1 --minutes 2 linux-6.12", "--minutes"),
+    ],
+)
+def test_an_option_with_one_value_is_refused_when_it_is_given_again(
+    partywall: Partywall, arguments: str, option: str
+) -> None:
+    words = arguments.split()
+    done = partywall(*words)
+    command = " ".join(words[: 2 if words[0] == "series" else 1])
+    times = "3 times" if words[0] == "predict" else "twice"
+    told = f"partywall: {option} is given {times}, and partywall {command} takes it once"
+    assert (done.status, done.out, done.err.splitlines()[0]) == (USAGE, "", told)
+    assert len(done.err.splitlines()) == 2
+
+
+def test_who_wants_several_kernels_is_told_which_commands_take_them(partywall: Partywall) -> None:
+    done = partywall("check", "--kernel", "debian", "--kernel", "debian:6.1")
+    assert done.err.endswith("one kernel at a time, but partywall compare and map take several\n")
+
+
+def test_what_says_the_same_again_is_taken(partywall: Partywall, saved: Path) -> None:
+    """Flags, what takes several values, and the words of a program of one's own."""
+    done = partywall("report", saved, "--all", "--all", "-w", "signal", "-w", "signal")
+    assert (done.status, done.err) == (0, "")
+    done = partywall("check", "--", "./mine", "--kernel", "a", "--kernel", "b")
+    assert "mine: No such file" in done.err
+
+
 def test_a_name_of_several_lines_is_refused_in_one(partywall: Partywall) -> None:
     refused(partywall("check", "-w", "one\ntwo\nthree"), USAGE)
 
