@@ -14,6 +14,7 @@ from partywall.cli.options import (
     FILE,
     Output,
     commands,
+    json_option,
     profile_option,
     progress_on_terminal,
     timeout_option,
@@ -106,7 +107,7 @@ def _divider(
     "a machine's file says it.",
 )
 @profile_option
-@click.option("--json", "as_json", is_flag=True, help="Print the benchmark as JSON.")
+@json_option("the benchmark")
 @timeout_option
 def bench_command(
     name: str,

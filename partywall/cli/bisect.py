@@ -15,7 +15,10 @@ from partywall.cli.options import (
     FOLDER,
     RATE,
     commands,
+    containers_option,
+    cpus_option,
     jobs_option,
+    json_option,
     progress_on_terminal,
     results_option,
     shape_of,
@@ -84,8 +87,8 @@ class _Bench:
     metavar="NAME",
     help="Object of the wall, as a report names it, or its type; * stands for anything.",
 )
-@click.option("--containers", "-n", type=int, help="Containers; the workload's own if not given.")
-@click.option("--cpus", "-c", type=int, help="CPUs of each container, a process on each.")
+@containers_option("; the workload's own if not given.")
+@cpus_option
 @click.option(
     "--least",
     type=RATE,
@@ -93,8 +96,8 @@ class _Bench:
     show_default=True,
     help="Transfers per operation by which GOOD and BAD may differ by chance.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
-@results_option
+@json_option("what was found")
+@results_option()
 @timeout_option
 @jobs_option
 def bisect_command(

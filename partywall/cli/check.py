@@ -11,10 +11,10 @@ import click
 from partywall.cli.lines import line_size_option, show_pairs
 from partywall.cli.options import (
     OVER_LIMIT,
-    RATE,
     append_option,
     at_option,
     commands,
+    fail_above_option,
     html_options,
     jobs_option,
     keep,
@@ -54,16 +54,11 @@ from partywall.report.terminal import Shown
 )
 @threshold_option
 @at_option
-@click.option(
-    "--fail-above",
-    type=RATE,
-    metavar="X",
-    help="Exit with 1 if a wall has more transfers per operation.",
-)
+@fail_above_option("Exit with 1 if a wall has more transfers per operation.")
 @line_size_option
 @view_options
 @html_options
-@results_option
+@results_option()
 @output_option
 @timeout_option
 @jobs_option

@@ -11,11 +11,13 @@ import click
 from partywall import workloads
 from partywall.cli.options import (
     OVER_LIMIT,
-    RATE,
     Output,
+    all_option,
     commands,
+    fail_above_option,
     html_options,
     jobs_option,
+    json_option,
     progress_on_terminal,
     results_option,
     shape_of,
@@ -54,16 +56,11 @@ def _measured(wanted: run.Wanted, what: str, folder: Path) -> Result:
 @click.argument("before")
 @click.argument("after")
 @workload_options
-@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
-@click.option("--all", "everything", is_flag=True, help="Show every wall.")
-@click.option(
-    "--fail-above",
-    type=RATE,
-    metavar="X",
-    help="Exit with 1 if an object has more transfers per operation after.",
-)
+@json_option("the comparison")
+@all_option("every wall")
+@fail_above_option("Exit with 1 if an object has more transfers per operation after.")
 @html_options
-@results_option
+@results_option()
 @timeout_option
 @jobs_option
 def compare_command(

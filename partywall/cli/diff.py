@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from partywall.cli.options import FILE, OVER_LIMIT, RATE, Output, commands
+from partywall.cli.options import FILE, OVER_LIMIT, RATE, Output, commands, json_option
 from partywall.report import diff as view
 from partywall.results import document, store
 from partywall.results.diff import Tolerance, diff
@@ -39,7 +39,7 @@ _USUAL = Tolerance()
     show_default=True,
     help="Share of an operation's instructions that is still chance.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@json_option("the findings")
 def diff_command(
     before: Path, after: Path, least: float, share: float, instructions: float, as_json: bool
 ) -> int:

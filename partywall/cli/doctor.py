@@ -9,13 +9,13 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from partywall.cli.options import Output, commands
+from partywall.cli.options import Output, commands, json_option
 from partywall.core.errors import EnvironmentProblem
 from partywall.measure import doctor
 
 
 @commands.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@json_option("the findings")
 def doctor_command(as_json: bool) -> int:
     """Say what this machine lacks, and the command that mends it."""
     found = doctor.look()

@@ -11,11 +11,15 @@ from partywall import workloads
 from partywall.cli.options import (
     FILE,
     OVER_LIMIT,
+    all_option,
     append_option,
     commands,
+    containers_option,
     jobs_option,
+    json_option,
     kernel_options,
     only_to_measure,
+    operations_option,
     paged,
     progress_on_terminal,
     shape_of,
@@ -47,20 +51,8 @@ _TO_MEASURE = {
 @commands.command()
 @click.argument("file", required=False, type=FILE)
 @kernel_options
-@click.option(
-    "--workload",
-    "-w",
-    "names",
-    multiple=True,
-    metavar="NAME[/VARIANT]",
-    help="Operations, may be given again; all, in one place each, if not given.",
-)
-@click.option(
-    "--containers",
-    "-n",
-    type=int,
-    help=f"Containers.  [default: {measuring.CONTAINERS}]",
-)
+@operations_option
+@containers_option(f".  [default: {measuring.CONTAINERS}]")
 @click.option(
     "--operations",
     type=click.IntRange(8, 1_000_000),
@@ -69,8 +61,8 @@ _TO_MEASURE = {
     f"{measuring.LEAST_OPERATIONS} at least]",
 )
 @append_option
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
-@click.option("--all", "everything", is_flag=True, help="Show every row.")
+@json_option("what was found")
+@all_option("every row")
 @click.option(
     "--fail-growth",
     type=click.FloatRange(min=0),

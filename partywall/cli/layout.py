@@ -8,7 +8,14 @@ from pathlib import Path
 import click
 
 from partywall.analyse.layout import layout
-from partywall.cli.options import FILE, FOLDER, Output, commands
+from partywall.cli.options import (
+    FILE,
+    Output,
+    all_option,
+    commands,
+    json_option,
+    results_option,
+)
 from partywall.core.errors import UsageProblem
 from partywall.report import layout as view
 from partywall.results import document, store
@@ -18,9 +25,9 @@ from partywall.results.result import Result
 @commands.command("layout")
 @click.argument("type_", metavar="TYPE")
 @click.argument("files", metavar="[FILE]...", type=FILE, nargs=-1)
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-@click.option("--all", "everything", is_flag=True, help="Show every line that moves.")
-@click.option("--results", "folder", type=FOLDER, default=store.FOLDER, show_default=True)
+@json_option("it")
+@all_option("every line that moves")
+@results_option("Where saved results are looked for.")
 def layout_command(
     type_: str, files: tuple[Path, ...], as_json: bool, everything: bool, folder: Path
 ) -> int:

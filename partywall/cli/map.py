@@ -14,12 +14,17 @@ from partywall.advice import map as maps
 from partywall.advice.map import Map
 from partywall.cli.options import (
     FILE,
+    all_option,
     at_option,
     commands,
+    containers_option,
     given,
+    html_option,
     jobs_option,
+    json_option,
     keep,
     only_to_measure,
+    operations_option,
     output_option,
     paged,
     progress_on_terminal,
@@ -51,15 +56,8 @@ from partywall.workloads import Workload
     metavar="KERNEL",
     help="As check takes it; may be given again.  [default: debian]",
 )
-@click.option(
-    "--workload",
-    "-w",
-    "names",
-    multiple=True,
-    metavar="NAME[/VARIANT]",
-    help="Operations, may be given again; all, in one place each, if not given.",
-)
-@click.option("--containers", "-n", type=int, help="Containers.  [default: 8]")
+@operations_option
+@containers_option(".  [default: 8]")
 @at_option
 @threshold_option
 @click.option(
@@ -76,10 +74,10 @@ from partywall.workloads import Workload
     metavar="NAME[/VARIANT]",
     help="What half of the containers do, beside each operation of -w in the other half.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the map as JSON.")
-@click.option("--all", "everything", is_flag=True, help="Show every object and operation.")
-@click.option("--html", "html_file", type=FILE, metavar="FILE", help="Write a page of it.")
-@results_option
+@json_option("the map")
+@all_option("every object and operation")
+@html_option("a page of it")
+@results_option()
 @output_option
 @timeout_option
 @jobs_option

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from partywall.cli.options import FILE, Output, commands
+from partywall.cli.options import FILE, Output, commands, json_option
 from partywall.model import profiles, signal
 from partywall.model.predict import trial
 from partywall.report import predict as view
@@ -17,7 +17,7 @@ from partywall.results import document, store
 @commands.command("model")
 @click.argument("file", type=FILE, required=False)
 @click.option("--profile", "profile_name", metavar="NAME|FILE.toml", help="Only this machine.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@json_option("the figures")
 def model_command(file: Path | None, profile_name: str | None, as_json: bool) -> int:
     """Lay the model beside what others measured and published, machine by machine.
 

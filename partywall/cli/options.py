@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import click
 from click.core import ParameterSource
+from click.decorators import FC
 from rich.console import Console
 
 from partywall import __version__
@@ -168,7 +169,7 @@ def progress_on_terminal() -> Iterator[Progress]:
         yield live
 
 
-def kernel_options(command: click.decorators.FC) -> click.decorators.FC:
+def kernel_options(command: FC) -> FC:
     """Options that say which kernel."""
     command = click.option(
         "--kernel-tree", "tree", type=FOLDER, help="Build this tree of Linux and take that."
@@ -190,17 +191,28 @@ def kernel_options(command: click.decorators.FC) -> click.decorators.FC:
     )(command)
 
 
-def view_options(command: click.decorators.FC) -> click.decorators.FC:
+def json_option(what: str) -> Callable[[FC], FC]:
+    """--json, of what a command finds."""
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")
+
+
+def all_option(what: str) -> Callable[[FC], FC]:
+    """--all, of what a command shows the worst of."""
+    return click.option("--all", "everything", is_flag=True, help=f"Show {what}.")
+
+
+def html_option(what: str) -> Callable[[FC], FC]:
+    """--html, of a page of what is printed."""
+    return click.option("--html", "html_file", type=FILE, metavar="FILE", help=f"Write {what}.")
+
+
+def view_options(command: FC) -> FC:
     """Options that say how a result is shown."""
-    command = click.option(
-        "--all", "everything", is_flag=True, help="Show every wall and all of its code."
-    )(command)
+    command = all_option("every wall and all of its code")(command)
     command = click.option("--ktap", "as_ktap", is_flag=True, help="Print the verdicts as KTAP.")(
         command
     )
-    return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(
-        command
-    )
+    return json_option("the result")(command)
 
 
 profile_option = click.option(
@@ -213,11 +225,9 @@ profile_option = click.option(
 )
 
 
-def html_options(command: click.decorators.FC) -> click.decorators.FC:
+def html_options(command: FC) -> FC:
     """Options for a page beside what is printed."""
-    return click.option(
-        "--html", "html_file", type=FILE, metavar="FILE", help="Write a page that stands alone."
-    )(profile_option(command))
+    return html_option("a page that stands alone")(profile_option(command))
 
 
 def write_html(path: Path, before: Result, after: Result | None, profile: profiles.Profile) -> None:
@@ -242,22 +252,39 @@ def one_view(as_json: bool, as_ktap: bool) -> None:
         raise UsageProblem("--json and --ktap exclude each other", "leave one out")
 
 
-def workload_options(command: click.decorators.FC) -> click.decorators.FC:
-    """Options that say what is run, and in which topology."""
-    command = click.option(
-        "--cpus", "-c", type=int, help="CPUs of each container, a process on each."
-    )(command)
-    command = click.option(
-        "--containers", "-n", type=int, help="Containers; each workload's own if not given."
-    )(command)
+def names_option(told: str) -> Callable[[FC], FC]:
+    """--workload, which may be given again."""
     return click.option(
-        "--workload",
-        "-w",
-        "names",
-        multiple=True,
-        metavar="NAME[/VARIANT]",
-        help="Workload to run, may be given again; all in their usual variants if not given.",
+        "--workload", "-w", "names", multiple=True, metavar="NAME[/VARIANT]", help=told
+    )
+
+
+operations_option = names_option(
+    "Operations, may be given again; all, in one place each, if not given."
+)
+
+
+def containers_option(unless: str) -> Callable[[FC], FC]:
+    """--containers. ``unless``: how many there are if it is not given."""
+    return click.option("--containers", "-n", type=int, help=f"Containers{unless}")
+
+
+cpus_option = click.option(
+    "--cpus", "-c", type=int, help="CPUs of each container, a process on each."
+)
+
+
+def workload_options(command: FC) -> FC:
+    """Options that say what is run, and in which topology."""
+    command = containers_option("; each workload's own if not given.")(cpus_option(command))
+    return names_option(
+        "Workload to run, may be given again; all in their usual variants if not given."
     )(command)
+
+
+def fail_above_option(told: str) -> Callable[[FC], FC]:
+    """--fail-above, a limit that makes the exit status `OVER_LIMIT`."""
+    return click.option("--fail-above", type=RATE, metavar="X", help=told)
 
 
 threshold_option = click.option(
@@ -276,14 +303,13 @@ at_option = click.option(
     metavar="N",
     help="Containers that verdict and figures are for, however many run.",
 )
-results_option = click.option(
-    "--results",
-    "folder",
-    type=FOLDER,
-    default=store.FOLDER,
-    show_default=True,
-    help="Where the result is saved.",
-)
+
+
+def results_option(told: str = "Where the result is saved.") -> Callable[[FC], FC]:
+    """--results, the folder of saved results."""
+    return click.option(
+        "--results", "folder", type=FOLDER, default=store.FOLDER, show_default=True, help=told
+    )
 
 
 def _writable(

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import click
 
-from partywall.cli.options import FILE, FOLDER, Output, commands, profile_option
+from partywall.cli.options import (
+    FILE,
+    Output,
+    commands,
+    json_option,
+    profile_option,
+    results_option,
+)
 from partywall.core.errors import UsageProblem
 from partywall.model import profiles
 from partywall.model.predict import outlook
@@ -41,8 +48,8 @@ def parse_counts(text: str) -> list[int]:
     metavar="N,…",
     help="Numbers of containers; 1, 2, 4, … up to the machine's cores if not given.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the predictions as JSON.")
-@click.option("--results", "folder", type=FOLDER, default=store.FOLDER, show_default=True)
+@json_option("the predictions")
+@results_option("Where saved results are looked for.")
 def predict_command(
     file: Path | None,
     after: Path | None,

@@ -11,14 +11,15 @@ from partywall.analyse.verdict import THRESHOLD
 from partywall.cli.lines import line_size_option, show_pairs
 from partywall.cli.options import (
     FILE,
-    FOLDER,
     OVER_LIMIT,
-    RATE,
     Output,
     commands,
+    fail_above_option,
     html_options,
+    names_option,
     one_view,
     paged,
+    results_option,
     view_options,
     write_html,
 )
@@ -46,27 +47,13 @@ def show(
 @commands.command()
 @click.argument("file", type=FILE, required=False)
 @line_size_option
-@click.option(
-    "--workload",
-    "-w",
-    "names",
-    multiple=True,
-    metavar="NAME[/VARIANT]",
-    help="Show only this workload; may be given again.",
-)
+@names_option("Show only this workload; may be given again.")
 @click.option("--wall", type=int, metavar="N", help="Tell all of wall N, as the report numbers it.")
 @click.option("--function", metavar="NAME", help="Tell all of the walls that this function uses.")
 @view_options
 @html_options
-@click.option("--fail-above", type=RATE, metavar="X", help="As for check.")
-@click.option(
-    "--results",
-    "folder",
-    type=FOLDER,
-    default=store.FOLDER,
-    show_default=True,
-    help="Where the newest is looked for.",
-)
+@fail_above_option("As for check.")
+@results_option("Where the newest is looked for.")
 @click.option("--list", "listed", is_flag=True, help="List what is saved there, and no more.")
 def report(
     file: Path | None,
