@@ -177,9 +177,17 @@ class Work:
             fields=named.fields,
             visits=patterns(self._patterns(address), operations) if splits else [],
             code=named.code,
+            in_calls=self._in_calls(address),
             writers=writers,
             readers=readers,
         )
+
+    def _in_calls(self, address: int) -> result.Uses | None:
+        """What system calls do with a line of deferred work; None if they don't touch it."""
+        if self._before is None:
+            return None
+        named = self._before.namer.line(address, self._setting.operations)
+        return result.Uses(fields=named.fields, code=named.code) if named.code else None
 
     def passing(
         self, judged: Judgement, objects: dict[int, result.LineObject]

@@ -55,8 +55,9 @@ def _table(walls: list[Wall]) -> RenderableType:
     table = columns(("wall", "transf/op", "lines"), "object and the code that uses it most")
     for wall in walls:
         pieces = detail.label(wall, text(wall.object.title, "bold"))
-        code = [site for line in wall.lines for site in busiest(line)[:1]]
-        if code:
-            pieces += [text(code[0].function, "cyan"), text(code[0].context)]
+        worst = wall.lines[0]
+        for uses in (worst, worst.in_calls):
+            for site in busiest(uses)[:1] if uses else []:
+                pieces += [text(site.function, "cyan"), text(site.context)]
         table.add_row(str(wall.number), rate(wall.transfers), f"{wall.count:,}", Flow(*pieces))
     return table

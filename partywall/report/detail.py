@@ -24,7 +24,7 @@ from partywall.report.words import (
     signed_hex,
 )
 from partywall.results.fields import FieldUse
-from partywall.results.result import Line, Site, WorkloadResult
+from partywall.results.result import Line, Site, Uses, WorkloadResult
 
 LINES = 8
 """Lines of one object that are shown unless all are asked for."""
@@ -161,6 +161,15 @@ def _line(line: Line, workload: WorkloadResult, top_sites: int | None) -> Iterat
             words = f"FALSE SHARING: splitting its fields saves {rate(line.split_saves)}"
             words += f" of {rate(line.judged)}"
         yield indent(Text(words, style="bold yellow"), 2)
+    if line.in_calls is None:
+        yield from _uses(line, top_sites)
+    else:
+        for kind, uses in (("softirqs", line), ("system calls", line.in_calls)):
+            yield indent(Text(f"in {kind}:"), 2)
+            yield from _uses(uses, top_sites)
+
+
+def _uses(line: Line | Uses, top_sites: int | None) -> Iterator[RenderableType]:
     if line.fields:
         yield indent(_fields(line.fields), 4)
     sites = busiest(line)

@@ -79,7 +79,7 @@ class Wall:
             function in (site.function, *site.inlined)
             or (site.caller or "").partition("+")[0] == function
             for line in self.lines
-            for site in line.code
+            for site in [*line.code, *(line.in_calls.code if line.in_calls else [])]
         )
 
 

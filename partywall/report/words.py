@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from partywall.core.topology import Scope, Topology
-from partywall.results.result import Line, LineObject, Site, WorkloadResult
+from partywall.results.result import Line, LineObject, Site, Uses, WorkloadResult
 
 SCOPES: dict[Scope, str] = {
     "between": "between containers",
@@ -124,7 +124,7 @@ def accesses(site: Site) -> float:
     return site.reads + site.writes + site.atomics
 
 
-def busiest(line: Line) -> list[Site]:
+def busiest(line: Line | Uses) -> list[Site]:
     """The code of a line, the one with the most accesses first."""
     return sorted(line.code, key=lambda site: (-accesses(site), site.function, site.offset))
 

@@ -103,6 +103,13 @@ class Site(Place):
     atomics: float
 
 
+class Uses(Model):
+    """What one kind of work does with a line."""
+
+    fields: list[FieldUse]
+    code: list[Site]
+
+
 class Line(Model):
     """One cache line that moves between CPUs."""
 
@@ -134,6 +141,9 @@ class Line(Model):
         default_factory=list, description="What is used together, where fields can be split."
     )
     code: list[Site]
+    in_calls: Uses | None = Field(
+        default=None, description="Of deferred work: what system calls do there as well."
+    )
     writers: list[int] = Field(description="Containers that write the line.")
     readers: list[int] = Field(description="Containers that only read it.")
 

@@ -147,6 +147,11 @@ def test_what_softirqs_of_a_system_call_share_is_a_wall_of_deferred_work(
         assert wall.judged == pytest.approx(1, rel=TOLERANCE)
     (line,) = by_object(found.deferred.walls)[DEFERRED]
     assert {site.context for site in line.code} == {"softirq in ioctl"}
+    assert line.in_calls is None
+    (both,) = by_object(found.deferred.walls)[BOTH]
+    assert {site.context for site in both.code} == {"softirq in ioctl"}
+    assert both.in_calls is not None
+    assert {site.context for site in both.in_calls.code} == {"syscall ioctl"}
     assert line.writers == list(range(containers))
     elsewhere = (*found.walls, *found.background)
     assert DEFERRED not in by_object(elsewhere) | {one.name: [] for one in found.passing}

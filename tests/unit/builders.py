@@ -17,6 +17,7 @@ from partywall.results.result import (
     Result,
     Site,
     Sums,
+    Uses,
     WorkloadResult,
 )
 from partywall.results.setting import Environment, KernelId
@@ -91,6 +92,21 @@ def put_off(walls: list[Line], **more: float) -> Deferred:
     sums = Sums(**({"walls": moved, "handed_over": 0.0, "rest": 0.0} | more))
     objects = workload("w", walls).found
     return Deferred(transfers=sums.all, sums=sums, objects=objects, walls=walls, passing=[])
+
+
+def both_kinds() -> Line:
+    """A lock that a softirq takes, and the system call that ran it, too."""
+    what = LineObject(kind="global", name="both", address="0xffffffff82a00000", size=8, line=0)
+    return line(
+        what,
+        1.0,
+        fields=[field("late", 0, atomics=1.0)],
+        code=[site("tasklet", 0x10, "late", context="softirq in ioctl", atomics=1.0)],
+        in_calls=Uses(
+            fields=[field("soon", 8, atomics=2.0)],
+            code=[site("ioctl", 0x20, "soon", context="syscall ioctl", atomics=2.0)],
+        ),
+    )
 
 
 def lock(name: str, instructions: float, **more: Any) -> Lock:

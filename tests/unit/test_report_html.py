@@ -147,6 +147,16 @@ def test_all_that_the_result_has_is_in_the_page() -> None:
     assert "7.53 more in deferred work" in said
 
 
+def test_of_a_line_that_both_kinds_of_work_use_both_are_shown_apart() -> None:
+    late = builders.put_off([builders.both_kinds()])
+    page = html.render(builders.result(builders.workload("udp", [], deferred=late)), None, TWO)
+    (detail,) = opened(page).values()
+    before, after = detail.split("in system calls:")
+    assert "in softirqs:" in before
+    assert ("tasklet+0x10" in before, "tasklet+0x10" in after) == (True, False)
+    assert ("ioctl+0x20" in before, "ioctl+0x20" in after) == (False, True)
+
+
 def test_what_costs_most_may_be_deferred() -> None:
     late = builders.put_off(builders.signal().walls)
     quiet = builders.workload("udp", [], deferred=late)

@@ -281,6 +281,22 @@ def test_walls_of_deferred_work_stand_apart_with_numbers_behind_all_others() -> 
     )
 
 
+def test_of_a_line_that_both_kinds_of_work_use_both_are_shown_apart() -> None:
+    late = builders.put_off([builders.both_kinds()])
+    result = builders.result(builders.workload("udp", [], deferred=late))
+    wall = shown(result, wall=1)
+    assert re.findall(r"in softirqs:|in system calls:|late|soon", wall) == [
+        *("in softirqs:", "late", "late"),
+        *("in system calls:", "soon", "soon"),
+    ]
+    report = " ".join(shown(result).split())
+    assert "both tasklet softirq in ioctl ioctl syscall ioctl" in report
+    # Who looks for the one function or the other finds it.
+    assert all("wall 1" in shown(result, function=name) for name in ("tasklet", "ioctl"))
+    # Of what one kind alone uses nothing is set apart.
+    assert "in softirqs:" not in shown(with_deferred(), wall=5)
+
+
 def test_instructions_of_deferred_work_are_told_from_the_background() -> None:
     ran = Instructions(kernel=900.0, user=10.0, background=70.0, deferred=50.0)
     report = shown(builders.result(builders.workload("w", [], instructions=ran)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from partywall.record.recording import LINE_SIZE
 from partywall.report.words import accesses, busiest, function, rate
 from partywall.results.fields import FieldUse
-from partywall.results.result import Line, Site
+from partywall.results.result import Line, Site, Uses
 
 USERS = 8
 """Functions drawn for each line; the table below it has them all."""
@@ -110,8 +110,8 @@ def _user(name: str, sites: list[Site], fields: dict[str, FieldUse]) -> User:
     return User(name, boxes, sum(accesses(site) for site in sites))
 
 
-def draw(line: Line) -> Drawing:
-    """What there is to draw of a line."""
+def draw(line: Line | Uses) -> Drawing:
+    """What there is to draw of a line, in one kind of work."""
     fields = sorted(line.fields, key=lambda use: (use.offset, -use.size))
     by_function: dict[str, list[Site]] = {}
     for site in busiest(line):
