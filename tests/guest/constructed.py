@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from partywall.core.topology import Topology
 from partywall.kernels import Kernel, Request
 from partywall.measure import run
 from partywall.results.result import Line, WorkloadResult
+from partywall.results.result import Wall as Found
 from partywall.workloads import Workload
 
 SOURCE = Path(__file__).resolve().parent / "truth"
@@ -55,6 +56,10 @@ TOLERANCE = 0.01
 # A CPU that waits is left and runs again many times, and now and then a round counts: the
 # more CPUs, the more. Where all rounds count there are dozens.
 WAITING = {"truth_sequence": 0.25}
+
+
+Moved = dict[int, dict[str, float]]
+"""Transfers per operation of objects, by number of containers."""
 
 
 @dataclass(frozen=True)
@@ -199,12 +204,24 @@ def table(results: dict[int, WorkloadResult]) -> str:
     head = "".join(f" truth at {n} | found |" for n in results)
     rows = [f"| object |{head}", f"|---|{'---|---|' * len(results)}"]
     truth = {n: {wall.name: wall.transfers for wall in walls(n)} for n in results}
-    found = {n: {wall.name: wall.transfers for wall in one.found} for n, one in results.items()}
-    names = dict.fromkeys(name for known in (*truth.values(), *found.values()) for name in known)
-    for name in filter(lambda name: not is_kernels(name), names):
-        cells = [f"{known[n].get(name, 0):.3g}" for n in results for known in (truth, found)]
-        rows.append(f"| `{name}` | {' | '.join(cells)} |")
+    found = {n: _moved(one.found) for n, one in results.items()}
+    rows += _rows(truth, found, "")
+    late = {n: dict.fromkeys((BOTH, DEFERRED), 1.0) for n in results}
+    rows += _rows(late, {n: _moved(one.put_off) for n, one in results.items()}, ", deferred")
     return "\n".join(rows)
+
+
+def _moved(walls: Iterable[Found]) -> dict[str, float]:
+    return {wall.name: wall.transfers for wall in walls}
+
+
+def _rows(truth: Moved, found: Moved, kind: str) -> Iterator[str]:
+    """A row for each object that is in either, by number of containers."""
+    every = [*truth.values(), *found.values()]
+    for name in dict.fromkeys(name for known in every for name in known):
+        if not is_kernels(name):
+            cells = [f"{known[n].get(name, 0):.3g}" for n in truth for known in (truth, found)]
+            yield f"| `{name}`{kind} | {' | '.join(cells)} |"
 
 
 def _main() -> None:
