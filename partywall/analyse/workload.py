@@ -44,58 +44,45 @@ class Analysis:
         threshold: float,
         at: int,
     ) -> None:
-        self._recorded, self._watched = recorded, watched
-        self._workload, self._topology, self._threshold = workload, topology, threshold
-        self._operations = workload.window * topology.total
-        self._parties = transfers.Parties.of(recorded, topology.cpus)
-        self._scope: Scope = "between" if topology.containers > 1 else "within"
-        # CPUs of one container are as many as they are.
-        self._at = at if self._scope == "between" else None
-        self._visits = transfers.visits(recorded)
-        setting = Setting(
-            parties=self._parties,
+        self._recorded, self._watched, self._workload = recorded, watched, workload
+        scope: Scope = "between" if topology.containers > 1 else "within"
+        self._setting = setting = Setting(
+            parties=transfers.Parties.of(recorded, topology.cpus),
             topology=topology,
-            scope=self._scope,
+            scope=scope,
             window=workload.window,
-            operations=self._operations,
+            operations=workload.window * topology.total,
             threshold=threshold,
-            at=self._at,
+            # CPUs of one container are as many as they are.
+            at=at if scope == "between" else None,
         )
+        self._visits = transfers.visits(recorded)
         known = names.Knowledge(
             prog,
             elf.load_symbols(kernel.vmlinux),
             names.ContextNamer(prog, recorded.stacks.tolist(), watched.charged),
         )
-        of, ran = (self._visits.moving(), self._parties, self._operations), topology.containers
-        self._lines = transfers.analyse(*of, ran=ran, at=self._at)
+        of = (self._visits.moving(), setting.parties, setting.operations)
+        ran = topology.containers
+        self._lines = transfers.analyse(*of, ran=ran, at=setting.at)
         self._own = Work(recorded, Kind.FOREGROUND, self._lines, setting, known)
-        late = transfers.late(*of, ran=ran, at=self._at)
+        late = transfers.late(*of, ran=ran, at=setting.at)
         self._late = Work(recorded, Kind.DEFERRED, late, setting, known, before=self._own)
-        self._sharers = setting.sharers
         self._background_uses = Uses(recorded, Kind.BACKGROUND)
         self._background_namer = names.LineNamer(known, self._background_uses)
 
-    def _often(self, moved: Array, scope: Scope) -> Array:
-        """Which lines move more often than chance has it, whoever moves them."""
-        return verdict.often(
-            moved,
-            operations=self._operations,
-            sharers=self._sharers(scope),
-            threshold=self._threshold,
-        )
-
     def conclude(self, confinement: str, digest: str) -> result.WorkloadResult:
         """Return the result. ``digest``: of the initramfs, hex SHA-256."""
-        workload, lines, operations = self._workload, self._lines, self._operations
-        own = self._own
+        workload, setting, lines, own = self._workload, self._setting, self._lines, self._own
+        scope, topology, operations = setting.scope, setting.topology, setting.operations
         objects = own.objects()
         known = shares(own.total, objects)
-        judged = own.judged(self._scope, objects)
+        judged = own.judged(scope, objects)
         put_off = self._late.objects()
-        judged_late = self._late.judged(self._scope, put_off)
-        inner = judged if self._scope == "within" else None
+        judged_late = self._late.judged(scope, put_off)
+        inner = judged if scope == "within" else None
         inside: list[result.Line] = []
-        if self._scope == "between" and self._topology.cpus > 1:
+        if scope == "between" and topology.cpus > 1:
             inner = own.judged("within", objects)
             only = inner.walls & ~judged.walls
             inside = [own.wall(row, inner, "within") for row in worst_first(inner.moved, only)]
@@ -106,28 +93,28 @@ class Analysis:
             workload=workload.name,
             variant=workload.variant,
             operation=workload.operation,
-            topology=self._topology,
+            topology=topology,
             confinement=confinement,
             initramfs_sha256=digest,
             warmup=workload.warmup,
             window=workload.window,
             operations=operations,
-            threshold=self._threshold,
+            threshold=setting.threshold,
             instructions=self._instructions(),
             accesses=sum(p.foreground_accesses for p in self._recorded.parties) / operations,
             calls=calls[: len(self._watched.counted)],
-            between=float((judged.moved if self._scope == "between" else lines.between).sum()),
-            between_at=None if self._at is None else float(judged.moved_at.sum()),
+            between=float((judged.moved if scope == "between" else lines.between).sum()),
+            between_at=None if setting.at is None else float(judged.moved_at.sum()),
             within=float((lines.within if inner is None else inner.moved).sum()),
-            limit=verdict.limit(self._threshold, workload.window),
+            limit=verdict.limit(setting.threshold, setting.window),
             sums=sums(judged),
-            at=self._at,
+            at=setting.at,
             named=known.named,
             typed=known.typed,
             freed=known.freed,
             walls=[line for _, lines_ in walls for line in lines_],
             objects=[wall for wall, _ in walls],
-            scope=self._scope,
+            scope=scope,
             inside=inside,
             passing=own.passing(judged, objects),
             locks=self._locks(judged, judged_late),
@@ -137,10 +124,10 @@ class Analysis:
             background_transfers=background_total,
             pairs=pairs.of(
                 self._visits,
-                self._parties.others()[self._scope == "within"],
+                setting.parties.others()[scope == "within"],
                 operations=operations,
-                sharers=self._sharers(self._scope),
-                threshold=self._threshold,
+                sharers=setting.sharers(scope),
+                threshold=setting.threshold,
                 look=own.object_at,
             ),
         )
@@ -148,10 +135,11 @@ class Analysis:
     def touches(self, sides: tuple[Side, Side]) -> tuple[Touch, Touch]:
         """Return what each of two groups of containers does to the other."""
         judged = [self._own.to_touch(), self._late.to_touch()]
-        at = self._at or self._topology.containers
+        setting = self._setting
+        at = setting.at or setting.topology.containers
         visits = self._visits.moving()
         first, second = (
-            touch(one, other, visits, self._parties, judged, at=at)
+            touch(one, other, visits, setting.parties, judged, at=at)
             for one, other in (sides, sides[::-1])
         )
         return first, second
@@ -161,7 +149,8 @@ class Analysis:
         return [
             CallCount(
                 function=name,
-                per_op=sum(p.calls[number] for p in self._recorded.parties) / self._operations,
+                per_op=sum(p.calls[number] for p in self._recorded.parties)
+                / self._setting.operations,
             )
             for number, name in enumerate([*self._watched.counted, *self._watched.waits])
         ]
@@ -176,7 +165,7 @@ class Analysis:
             for work, found in ((self._late, late), (self._own, judged))
             for line in work.lines.number[found.walls].tolist()
         }
-        locks = []
+        locks, operations = [], self._setting.operations
         for lock in self._recorded.locks:
             address = int(lock["address"])
             namer = namers.get(address >> LINE_SHIFT)
@@ -185,7 +174,7 @@ class Analysis:
             # Several globals may have a line together; a lock is the one at its address.
             name, field = namer.at(address)
             rates = {
-                name: float(lock[name]) / self._operations
+                name: float(lock[name]) / operations
                 for name in ("exclusive", "shared", "own", "slept", "waited")
             }
             locks.append(
@@ -193,14 +182,14 @@ class Analysis:
                     address=f"{address:#x}",
                     object=name,
                     field=field,
-                    instructions=float(lock["all"]) / self._operations,
+                    instructions=float(lock["all"]) / operations,
                     **rates,
                 )
             )
         return sorted(locks, key=lambda lock: (-lock.instructions, lock.address))
 
     def _instructions(self) -> Instructions:
-        parties, operations = self._recorded.parties, self._operations
+        parties, operations = self._recorded.parties, self._setting.operations
         return Instructions(
             kernel=sum(p.kernel_instructions for p in parties) / operations,
             spinning=sum(p.spinning_instructions for p in parties) / operations,
@@ -211,18 +200,25 @@ class Analysis:
 
     def _background(self) -> tuple[list[result.Line], float]:
         """Lines that ticks, RCU and the scheduler move, and all their transfers per op."""
-        lines = self._lines
-        between = self._scope == "between"
+        lines, setting = self._lines, self._setting
+        operations = setting.operations
+        between = setting.scope == "between"
         moved = lines.background_between if between else lines.background_within
         own = lines.between if between else lines.within
-        chosen = self._often(moved, self._scope) & (own <= self._threshold)
+        often = verdict.often(
+            moved,
+            operations=operations,
+            sharers=setting.sharers(setting.scope),
+            threshold=setting.threshold,
+        )
+        chosen = often & (own <= setting.threshold)
         found = []
         for row in worst_first(moved, chosen)[:_BACKGROUND_LINES]:
             address = int(lines.number[row]) << LINE_SHIFT
-            named = self._background_namer.line(address, self._operations)
+            named = self._background_namer.line(address, operations)
             uses = list(self._background_uses(address, address + LINE_SIZE))
-            writes = sum(use.writes for use in uses) / self._operations
-            reads = sum(use.reads for use in uses) / self._operations
+            writes = sum(use.writes for use in uses) / operations
+            reads = sum(use.reads for use in uses) / operations
             found.append(
                 result.Line(
                     address=f"{address:#x}",
