@@ -19,7 +19,8 @@ from typing import Literal
 from pydantic import Field
 
 from partywall.results.document import Model
-from partywall.results.result import Line, Result, Site, WorkloadResult
+from partywall.results.result import Line, Result, WorkloadResult
+from partywall.results.sites import Site
 
 SERIES = (6, 12)
 """The version of Linux that our series is for."""

@@ -26,7 +26,7 @@ from partywall.analyse.sharing import (
 from partywall.analyse.transfers import Lines, Parties
 from partywall.core.topology import Scope, Topology
 from partywall.record.recording import LINE_SHIFT, Kind, Recording
-from partywall.results import result
+from partywall.results import result, sites
 
 Array = npt.NDArray[Any]
 
@@ -182,12 +182,12 @@ class Work:
             readers=readers,
         )
 
-    def _in_calls(self, address: int) -> result.Uses | None:
+    def _in_calls(self, address: int) -> sites.Uses | None:
         """What system calls do with a line of deferred work; None if they don't touch it."""
         if self._before is None:
             return None
         named = self._before.namer.line(address, self._setting.operations)
-        return result.Uses(fields=named.fields, code=named.code) if named.code else None
+        return sites.Uses(fields=named.fields, code=named.code) if named.code else None
 
     def passing(
         self, judged: Judgement, objects: dict[int, result.LineObject]

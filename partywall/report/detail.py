@@ -24,7 +24,8 @@ from partywall.report.words import (
     signed_hex,
 )
 from partywall.results.fields import FieldUse
-from partywall.results.result import Line, Site, Uses, WorkloadResult
+from partywall.results.result import Line, WorkloadResult
+from partywall.results.sites import Site, Uses
 
 LINES = 8
 """Lines of one object that are shown unless all are asked for."""

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from partywall.core.topology import Scope, Topology
-from partywall.results.result import Line, LineObject, Site, Uses, WorkloadResult
+from partywall.results.result import Line, LineObject, WorkloadResult
+from partywall.results.sites import Site, Uses
 
 SCOPES: dict[Scope, str] = {
     "between": "between containers",

@@ -9,7 +9,8 @@ from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError, to_json
 
 from partywall.results import sites, upgrade
-from partywall.results.result import PLACE, Result, WorkloadResult
+from partywall.results.result import Result, WorkloadResult
+from partywall.results.sites import PLACE
 
 
 def read(data: dict[str, Any]) -> Result:

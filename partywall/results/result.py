@@ -25,6 +25,7 @@ from partywall.results.failures import Failure
 from partywall.results.fields import FieldUse, Visits
 from partywall.results.pairs import PairsOfLines
 from partywall.results.setting import Environment, KernelId
+from partywall.results.sites import PLACE, Place, Site, Uses
 
 SCHEMA: Final = upgrade.CURRENT
 
@@ -71,43 +72,6 @@ class LineObject(Model):
     def typed(self) -> bool:
         """Whether it is known what its bytes mean."""
         return self.type is not None or self.kind in ("stack", "pagetable", "code")
-
-
-class Place(Model):
-    """A piece of code in one context, and what it touches. In a document each stands once."""
-
-    function: str
-    offset: int = Field(description="Of the instruction in the function.")
-    module: str | None = None
-    source: str | None = Field(default=None, description="file:line")
-    inlined: list[str] = Field(
-        default_factory=list, description="Inline functions at the instruction, innermost first."
-    )
-    caller: str | None = Field(
-        default=None, description="function+offset that called a lock, list or copy function."
-    )
-    caller_source: str | None = Field(default=None, description="file:line of that call.")
-    context: str = Field(description="'syscall tgkill', 'exception', 'irq', 'softirq', …")
-    field: str
-
-
-PLACE = tuple(Place.model_fields)
-"""Keys that say where a site is."""
-
-
-class Site(Place):
-    """One piece of code that touches a line, and how often."""
-
-    reads: float
-    writes: float
-    atomics: float
-
-
-class Uses(Model):
-    """What one kind of work does with a line."""
-
-    fields: list[FieldUse]
-    code: list[Site]
 
 
 class Line(Model):

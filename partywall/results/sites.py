@@ -10,7 +10,47 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from partywall.results.document import DocumentError
+from pydantic import Field
+
+from partywall.results.document import DocumentError, Model
+from partywall.results.fields import FieldUse
+
+
+class Place(Model):
+    """A piece of code in one context, and what it touches. In a document each stands once."""
+
+    function: str
+    offset: int = Field(description="Of the instruction in the function.")
+    module: str | None = None
+    source: str | None = Field(default=None, description="file:line")
+    inlined: list[str] = Field(
+        default_factory=list, description="Inline functions at the instruction, innermost first."
+    )
+    caller: str | None = Field(
+        default=None, description="function+offset that called a lock, list or copy function."
+    )
+    caller_source: str | None = Field(default=None, description="file:line of that call.")
+    context: str = Field(description="'syscall tgkill', 'exception', 'irq', 'softirq', …")
+    field: str
+
+
+PLACE = tuple(Place.model_fields)
+"""Keys that say where a site is."""
+
+
+class Site(Place):
+    """One piece of code that touches a line, and how often."""
+
+    reads: float
+    writes: float
+    atomics: float
+
+
+class Uses(Model):
+    """What one kind of work does with a line."""
+
+    fields: list[FieldUse]
+    code: list[Site]
 
 
 class Places:

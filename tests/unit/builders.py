@@ -9,18 +9,9 @@ from partywall.core.topology import Topology
 from partywall.results.counts import CallCount, Instructions
 from partywall.results.failures import Failure
 from partywall.results.fields import FieldUse
-from partywall.results.result import (
-    Deferred,
-    Line,
-    LineObject,
-    Lock,
-    Result,
-    Site,
-    Sums,
-    Uses,
-    WorkloadResult,
-)
+from partywall.results.result import Deferred, Line, LineObject, Lock, Result, Sums, WorkloadResult
 from partywall.results.setting import Environment, KernelId
+from partywall.results.sites import Site, Uses
 from partywall.results.touches import Beside, Touch, Touched
 
 ALL = list(range(8))

@@ -18,7 +18,8 @@ from partywall.analyse.sharing import Use
 from partywall.core.elf import Symbols
 from partywall.record.recording import LINE_SIZE
 from partywall.results.fields import FieldUse
-from partywall.results.result import LineObject, Site
+from partywall.results.result import LineObject
+from partywall.results.sites import Site
 
 _AROUND = 4096
 """Bytes of memory whose uses are looked at together; a page, which is freed as a whole."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from partywall.record.recording import LINE_SIZE
 from partywall.report.words import accesses, busiest, function, rate
 from partywall.results.fields import FieldUse
-from partywall.results.result import Line, Site, Uses
+from partywall.results.result import Line
+from partywall.results.sites import Site, Uses
 
 USERS = 8
 """Functions drawn for each line; the table below it has them all."""
