@@ -52,8 +52,11 @@ def _lasts(what: LineObject) -> bool:
 
 
 def _is_array(what: LineObject) -> bool:
-    """Whether its lines are alike, each an entry or several; those of a structure are not."""
-    return "[" in (what.type or "") or what.name.endswith("[]")
+    """Whether its lines are alike, each an entry or several.
+
+    Those of a structure are not, but for lines of an array in it.
+    """
+    return what.array is not None or "[" in (what.type or "") or what.name.endswith("[]")
 
 
 def _rounds(returns: Array, expected: Array) -> Array:
@@ -141,7 +144,7 @@ class Judgement:
         most = verdict.sharing(alike) == verdict.ALL
         # The entry of a table that is hashed to is one's as long as what hashed to it, and then
         # another's: it comes round as the slab's memory does.
-        rounds, passed = self._comes_round(static & array)
+        rounds, passed = self._comes_round(static & array, self._tables(objects))
         static &= ~rounds
         # No other variable comes round again as another: turns are enough.
         often = self._turns >= verdict.least_turns(self._window)
@@ -181,8 +184,19 @@ class Judgement:
         found[[row for row, what in objects.items() if of(what)]] = True
         return found
 
-    def _comes_round(self, tables: Array) -> tuple[Array, Array]:
+    def _tables(self, objects: Mapping[int, LineObject]) -> Array:
+        """A number for the array that each line is of; its object's if that has none inside."""
+        numbers: dict[tuple[int, str], int] = {}
+        found = self.objects.copy()
+        for row, what in objects.items():
+            if what.array is not None:
+                found[row] = numbers.setdefault((int(found[row]), what.array), row)
+        return found
+
+    def _comes_round(self, tables: Array, of_table: Array) -> tuple[Array, Array]:
         """Which lines of ``tables`` are one's for a while, then another's; bool, shape (lines,).
+
+        ``of_table``: from `_tables`.
 
         Those that no two come back to by themselves, of tables where that can't be chance:
         who visits them in several slices does so in slices that no other's lie between.
@@ -193,12 +207,12 @@ class Judgement:
         come back.
         """
         entry = tables & (verdict.sharing(self._back) == verdict.HANDED_OVER)
-        number = len(self.objects)
+        number = len(of_table)
         most = np.zeros(number)
-        np.maximum.at(most, self.objects, self._in_slice.max(axis=1, initial=0.0) * entry)
+        np.maximum.at(most, of_table, self._in_slice.max(axis=1, initial=0.0) * entry)
         told = self._in_slice > 0
-        often = self._in_slice > most[self.objects, None] / 2
-        of = (
+        often = self._in_slice > most[of_table, None] / 2
+        told_of = (
             self._told,
             *(
                 tuple((part * chosen).sum(axis=1) for part in self._each)
@@ -206,15 +220,15 @@ class Judgement:
             ),
         )
         every, had, passing = (
-            tuple(np.bincount(self.objects, counts * entry, number) for counts in both)
-            for both in of
+            tuple(np.bincount(of_table, counts * entry, number) for counts in both)
+            for both in told_of
         )
-        many = np.bincount(self.objects, tables, number) >= _ENTRIES
+        many = np.bincount(of_table, tables, number) >= _ENTRIES
         rounds = _rounds(*every) & many
         met, expected = passing
         back = (expected >= _TELLING) & (met >= _ROUND * expected)
         mixed = _rounds(*had) & many & back
-        return entry & (rounds & ~mixed)[self.objects], entry & mixed[self.objects]
+        return entry & (rounds & ~mixed)[of_table], entry & mixed[of_table]
 
     def _together(self, counts: Array) -> Array:
         """The sums over lines of one object; shape (objects, sharers)."""

@@ -61,6 +61,9 @@ class LineObject(Model):
     line: int = Field(description="Offset of the cache line within the object; may be < 0.")
     state: Literal["live", "freed", "static"] = "live"
     detail: str | None = Field(default=None, description="What backs it; how its type was told.")
+    array: str | None = Field(
+        default=None, description="Of eight lines or more, which all of the line is of: its path."
+    )
     others: int = Field(default=0, description="Objects used in the same line and written less.")
 
     @property

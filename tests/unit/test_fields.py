@@ -9,7 +9,7 @@ from drgn import Program, Type, TypeEnumerator, TypeMember
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partywall.analyse.names.fields import field_at, fits, size_of
+from partywall.analyse.names.fields import array_at, field_at, fits, size_of
 
 PROG = Program(drgn.Platform(drgn.Architecture.X86_64))
 CHAR = PROG.int_type("char", 1, True)
@@ -331,3 +331,59 @@ def test_any_access_starts_in_the_field_it_is_given(type_: Type, offset: int, si
     assert found.offset <= offset < found.offset + found.size
     if "(padding)" not in found.path:
         assert found.offset + found.size <= size_of(type_)
+
+
+# raw_hashinfo of the series: a lock for each line, and buckets of 8 bytes.
+LOCK = struct(None, 64, member(SPINLOCK, "lock", 0))
+RAW = struct(
+    "raw_hashinfo",
+    64 + 64 * 64 + 256 * 8,
+    member(INT, "count", 0),
+    member(PROG.array_type(LOCK, 64), "locks", 64),
+    member(PROG.array_type(POINTER, 256), "ht", 64 + 64 * 64),
+)
+NET = struct(
+    "net",
+    64 + 2 * RAW.size,
+    member(PROG.array_type(CHAR, 64), "name", 0),
+    member(PROG.array_type(RAW, 2), "raw", 64),
+)
+WAYS = PROG.union_type(
+    None, 512, [member(OBJECT, "one", 0), member(PROG.array_type(LONG, 64), "all", 0)]
+)
+EITHER = struct("either", 576, member(LONG, "n", 0), member(WAYS, None, 64))
+
+
+@pytest.mark.parametrize(
+    ("type_", "line", "expected"),
+    [
+        (RAW, 0, None),
+        (RAW, 64, "locks"),
+        (RAW, 64 * 64, "locks"),
+        (RAW, 65 * 64, "ht"),
+        (RAW, 96 * 64, "ht"),
+        # Not all of the line.
+        (RAW, 32, None),
+        (RAW, 64 * 64 + 32, None),
+        (RAW, RAW.size - 32, None),
+        (RAW, -64, None),
+        # Of structures side by side each has its own.
+        (NET, 0, None),
+        (NET, 64, None),
+        (NET, 2 * 64, "raw[0].locks"),
+        (NET, 64 + RAW.size + 65 * 64, "raw[1].ht"),
+        # Seven lines, and what is an array as a whole.
+        (struct("few", 512, member(PROG.array_type(LONG, 56), "ht", 64)), 64, None),
+        (struct("more", 576, member(PROG.array_type(LONG, 64), "ht", 64)), 64, "ht"),
+        (PROG.array_type(LONG, 256), 64, None),
+        (PROG.typedef_type("raw_t", RAW), 64, "locks"),
+        # Of a union it is the first that goes so far.
+        (EITHER, 64, None),
+        (EITHER, 128, "all"),
+        (INT, 0, None),
+    ],
+)
+def test_a_line_of_a_long_array_inside_a_structure_is_known(
+    type_: Type, line: int, expected: str | None
+) -> None:
+    assert array_at(type_, line, line + 64) == expected

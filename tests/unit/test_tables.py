@@ -55,6 +55,30 @@ def test_lines_of_a_structure_or_of_few_entries_are_no_table_that_is_hashed_to()
     assert judged(*entries(7, (50, 50, 0, 33))).walls.all()
 
 
+def test_an_array_inside_a_variable_is_a_table_that_is_hashed_to() -> None:
+    # raw_v6_hashinfo: a structure of 64 locks and of the buckets they guard.
+    inside = {"type": "struct raw_hashinfo", "array": "locks"}
+    lines, names = entries(8, (50, 50, 0, 33), **inside)
+    assert judged(lines, names).walls.tolist() == [False] * 8 + [True]
+    # Its other lines are what they are, and say nothing of the array.
+    head, name = [(50, 50, 0, 33)] * 2 + [0] * 6, thing("locks", "static", type=inside["type"])
+    assert judged([head, *lines], [name, *names]).walls.tolist() == [True, *[False] * 8, True]
+    assert judged([head, *lines[1:]], [name, *names[1:]]).walls.all()
+
+
+def test_two_arrays_of_one_variable_are_two_tables() -> None:
+    inside = {"type": "struct raw_hashinfo"}
+    had, had_too = (entries(8, (50, 50, 0, 33), array=name, **inside) for name in ("locks", "ht"))
+    taken, names = entries(8, (50, 50, 6, 33), array="ht", **inside)
+    assert not judged([*had[0][:8], *had_too[0]], [*had[1][:8], *had_too[1]]).walls[:16].any()
+    # Together they would have had less than a quarter of the returns of chance.
+    found = judged([*had[0][:8], *taken], [*had[1][:8], *names])
+    assert found.walls.tolist() == [False] * 8 + [True] * 9
+    # Four lines of each are no table.
+    few, names = [*had[0][:4], *had_too[0][4:]], [*had[1][:4], *had_too[1][4:]]
+    assert judged(few, names).walls.all()
+
+
 def test_a_table_that_nobody_visits_in_many_slices_is_not_known_to_be_hashed_to() -> None:
     # Less than eight returns that chance would have had may be none by chance.
     few, more = (entries(8, (50, 50, 0, slices)) for slices in (1, 3))

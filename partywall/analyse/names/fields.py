@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from drgn import Program, Type, TypeKind
 
 from partywall.analyse.names.unreadable import UNREADABLE
+from partywall.record.recording import LINE_SIZE
+
+TABLE = 8 * LINE_SIZE
+"""Bytes of an array inside a structure from which on it is one that is hashed to, say."""
 
 # What people speak of as one thing, whatever it is made of.
 _WHOLE = frozenset(
@@ -50,6 +54,38 @@ def size_of(type_: Type) -> int:
         return type_.size or 0
     except AttributeError:
         return 0
+
+
+def array_at(type_: Type, start: int, end: int) -> str | None:
+    """Path of the member of ``type_`` that is a long array and holds ``[start, end)``.
+
+    Long is one of `TABLE` bytes or more, none of whose entries is longer than a line: a
+    table, not a few structures side by side. None if there is none; offsets in bytes.
+    """
+    path: list[str] = []
+    inner = strip(type_)
+    while True:
+        if inner.kind == TypeKind.ARRAY:
+            each = size_of(inner.type)
+            if not each:
+                return None
+            if path and each <= LINE_SIZE and size_of(inner) >= TABLE:
+                return ".".join(path).replace(".[", "[")
+            number, start = divmod(start, each)
+            end -= number * each
+            path.append(f"[{number}]")
+            inner = strip(inner.type)
+            continue
+        if inner.kind not in (TypeKind.STRUCT, TypeKind.UNION):
+            return None
+        for member in inner.members or ():
+            first = member.bit_offset // 8
+            if first <= start and end <= first + size_of(member.type):
+                path += [member.name] if member.name else []
+                start, end, inner = start - first, end - first, strip(member.type)
+                break
+        else:
+            return None
 
 
 def _enumerator(prog: Program, struct: str | None, member: str, index: int) -> str:

@@ -22,10 +22,11 @@ from drgn.helpers.linux.list import list_for_each_entry
 from drgn.helpers.linux.mm import PageSlab, compound_head, in_direct_map, virt_to_page
 
 from partywall.analyse.names import pages
-from partywall.analyse.names.fields import size_of
+from partywall.analyse.names.fields import TABLE, array_at, size_of
 from partywall.analyse.names.slabs import SlabObjects
 from partywall.analyse.names.unreadable import UNREADABLE
 from partywall.core.elf import Symbol, Symbols
+from partywall.record.recording import LINE_SIZE
 from partywall.results.result import LineObject
 
 # The kernel's image and modules, which symbols name, lie above on x86-64.
@@ -61,10 +62,19 @@ class Thing:
                 "address": f"{self.address:#x}",
                 "size": self.size,
                 "line": line - self.address,
+                "array": self._array(line),
                 "state": self.state,
                 "detail": self.detail,
             }
         )
+
+    def _array(self, line: int) -> str | None:
+        """The long array inside it that all of a line is of; not of what comes and goes."""
+        lasts = self.state == "static" or self.kind == "vmalloc"
+        if not lasts or self.type is None or self.array or self.size < TABLE:
+            return None
+        inside = line - self.address - self.shift
+        return array_at(self.type, inside, inside + LINE_SIZE)
 
 
 @dataclass(frozen=True)
