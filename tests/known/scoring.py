@@ -136,7 +136,7 @@ class Checked:
 
 def check(control: Control, kernel: str, result: WorkloadResult) -> Checked:
     """Return what a control showed: its walls by name, or that it is not isolated without one."""
-    names = tuple(dict.fromkeys(one.names[0] for one in objects(result)))
+    names = tuple(dict.fromkeys(one.name for one in result.every_wall))
     return Checked(control, kernel, names or (() if result.isolated else (result.verdict,)))
 
 

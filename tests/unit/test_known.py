@@ -10,7 +10,7 @@ import cases
 import known
 import pytest
 import scoring
-from builders import field, line, lock, workload
+from builders import field, line, lock, put_off, workload
 from cases import Case, Control
 from pydantic import ValidationError
 
@@ -159,6 +159,9 @@ def test_recall_is_of_known_walls_and_precision_of_what_is_named() -> None:
     assert scoring.check(control, "6.12", moving).walls == ("no wall",)
     loud = scoring.check(control, "6.12", shown(COUNT, COUNT, wall("x", 1.0)))
     assert len(loud.walls) == 2
+    # Of deferred work as well.
+    late = scoring.check(control, "6.12", shown(deferred=put_off([COUNT])))
+    assert late.walls == (COUNT.object.name,)
     sums = scoring.total([one(2, 0), one(2, 1), one(0, 0), one(3, 0)], [calm, loud])
     assert (sums.run, sums.found, sums.wrong) == (4, 3, 3)
     assert (sums.recall, sums.precision) == (0.75, 0.5)
