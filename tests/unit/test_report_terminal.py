@@ -269,6 +269,7 @@ def test_walls_of_deferred_work_stand_apart_with_numbers_behind_all_others() -> 
     assert "verdict and transfers/op are without deferred work" in report
     assert re.search(r"udp, 8 x 1 \d+% 3 init_ucounts of deferred work", report)
     # Once for both kinds of work, of which it is a wall in either.
+    assert report.count("of deferred work") == 2
     assert re.search(r"signal, 8 x 1 \d+% 1 init_ucounts (?!of deferred)", report)
     assert "2 deferred: no walls but in deferred work, 6.03 transfers/op between" in report
     said = "deferred work (softirqs that its system calls ran): 6.03 transfers/op on 2 walls"
