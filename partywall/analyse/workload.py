@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from partywall.analyse import names, pairs, transfers, verdict
 from partywall.analyse.beside import Side, touch
+from partywall.analyse.held import HeldLocks, used_by_several
 from partywall.analyse.judgement import Judgement
 from partywall.analyse.shares import shares
 from partywall.analyse.sharing import Uses
@@ -17,10 +18,12 @@ from partywall.analyse.work import Setting, Work, sums, worst_first
 from partywall.core import elf
 from partywall.core.topology import Scope, Topology
 from partywall.kernels import Kernel
+from partywall.record.functions import in_source
 from partywall.record.hooks import Hooks
 from partywall.record.recording import LINE_SHIFT, LINE_SIZE, Kind, Recording
 from partywall.results import result
 from partywall.results.counts import CallCount, Instructions
+from partywall.results.held import Held
 from partywall.results.touches import Touch
 from partywall.workloads import Workload
 
@@ -57,11 +60,13 @@ class Analysis:
             at=at if scope == "between" else None,
         )
         self._visits = transfers.visits(recorded)
+        self._symbols = elf.load_symbols(kernel.vmlinux)
         known = names.Knowledge(
             prog,
-            elf.load_symbols(kernel.vmlinux),
+            self._symbols,
             names.ContextNamer(prog, recorded.stacks.tolist(), watched.charged),
         )
+        self._code = known.code
         of = (self._visits.moving(), setting.parties, setting.operations)
         ran = topology.containers
         self._lines = transfers.analyse(*of, ran=ran, at=setting.at)
@@ -119,6 +124,7 @@ class Analysis:
             passing=own.passing(judged, objects),
             locks=self._locks(judged, judged_late),
             waits=[call for call in calls[len(self._watched.counted) :] if call.per_op],
+            held=self._held(judged),
             deferred=self._late.deferred(judged_late, put_off),
             background=background,
             background_transfers=background_total,
@@ -187,6 +193,36 @@ class Analysis:
                 )
             )
         return sorted(locks, key=lambda lock: (-lock.instructions, lock.address))
+
+    def _held(self, judged: Judgement) -> Held | None:
+        """For how long locks are held that containers share, or the CPUs of one."""
+        recorded, own = self._recorded, self._own
+        every = {int(address) for address in recorded.holds["address"]}
+        parties = self._setting.parties
+        whose = parties.container if self._setting.scope == "between" else parties.cpu
+        shared = used_by_several(recorded, whose, every)
+        # What one lets go of and another takes up is each one's own.
+        handed = judged.sharing == verdict.HANDED_OVER
+        passed = set(own.lines.number[handed].tolist())
+
+        def shown(address: int) -> bool:
+            if address not in shared:
+                return False
+            lasting = own.object_at(address & -LINE_SIZE).kind in ("global", "module")
+            return lasting or address >> LINE_SHIFT not in passed
+
+        return HeldLocks(
+            recorded,
+            self._watched.sleeps,
+            operations=self._setting.operations,
+            name=own.namer.at,
+            code=lambda address: in_source(self._code.name(address).function),
+            is_code=self._is_code,
+        ).conclude(shown)
+
+    def _is_code(self, address: int) -> bool:
+        start, end = (self._symbols.by_name(name) for name in ("_stext", "_etext"))
+        return bool(start and end and start[0].address <= address < end[0].address)
 
     def _instructions(self) -> Instructions:
         parties, operations = self._recorded.parties, self._setting.operations

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import Literal
 
 import click
 
+from partywall.cli.limits import Limits, held_option
 from partywall.cli.lines import line_size_option, show_pairs
 from partywall.cli.options import (
     OVER_LIMIT,
@@ -55,6 +57,7 @@ from partywall.report.terminal import Shown
 @threshold_option
 @at_option
 @fail_above_option("Exit with 1 if a wall has more transfers per operation.")
+@held_option
 @line_size_option
 @view_options
 @html_options
@@ -77,6 +80,7 @@ def check(
     threshold: float,
     sharers: int,
     fail_above: float | None,
+    fail_held: float | None,
     line_size: str,
     as_json: bool,
     as_ktap: bool,
@@ -123,8 +127,8 @@ def check(
             saved = keep(outcome.result, folder, output)
         except PartywallError as failure:
             unsaved = failure
-        limit = threshold if fail_above is None else fail_above
-        show(outcome.result, as_json, as_ktap, limit, profile, Shown(everything=everything))
+        limits = Limits(threshold if fail_above is None else fail_above, fail_held)
+        show(outcome.result, as_json, as_ktap, limits, profile, Shown(everything=everything))
         show_pairs(outcome.result, line_size, machine=as_json or as_ktap, everything=everything)
         if saved and not (as_json or as_ktap):
             again = "" if output is None else f" {output}"
@@ -134,7 +138,8 @@ def check(
                 write_html(html_file, outcome.result, None, profile)
             except PartywallError as failure:
                 unsaved = failure
-        if fail_above is not None and outcome.result.worst > fail_above:
+        fails = Limits(inf if fail_above is None else fail_above, fail_held)
+        if fails.broken_by(outcome.result):
             status = OVER_LIMIT
         if unsaved is not None:
             say(unsaved)

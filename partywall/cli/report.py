@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 
 import click
 
 from partywall.analyse.verdict import THRESHOLD
+from partywall.cli.limits import Limits, held_option
 from partywall.cli.lines import line_size_option, show_pairs
 from partywall.cli.options import (
     FILE,
@@ -33,13 +35,18 @@ from partywall.results.result import Result
 
 
 def show(
-    result: Result, as_json: bool, as_ktap: bool, limit: float, profile: Profile, what: Shown
+    result: Result,
+    as_json: bool,
+    as_ktap: bool,
+    limits: Limits,
+    profile: Profile,
+    what: Shown,
 ) -> None:
-    """Print a result in the view asked for. ``limit``: transfers per operation, for KTAP."""
+    """Print a result in the view asked for. ``limits``: for KTAP."""
     if as_json:
         click.echo(document.dump(result), nl=False)
     elif as_ktap:
-        click.echo(ktap.render(result, limit), nl=False)
+        click.echo(ktap.render(result, limits.transfers, limits.held), nl=False)
     else:
         paged(lambda console: terminal.render(result, console, profile, what))
 
@@ -53,6 +60,7 @@ def show(
 @view_options
 @html_options
 @fail_above_option("As for check.")
+@held_option
 @results_option("Where the newest is looked for.")
 @click.option("--list", "listed", is_flag=True, help="List what is saved there, and no more.")
 def report(
@@ -67,6 +75,7 @@ def report(
     html_file: Path | None,
     profile_name: str,
     fail_above: float | None,
+    fail_held: float | None,
     folder: Path,
     listed: bool,
 ) -> int:
@@ -77,7 +86,8 @@ def report(
             raise UsageProblem("--list goes alone", "leave out FILE and the views")
         saved.render(store.entries(folder), Output())
         return 0
-    whole = as_json or as_ktap or html_file is not None or fail_above is not None
+    failing = fail_above is not None or fail_held is not None
+    whole = as_json or as_ktap or html_file is not None or failing
     if whole and (names or wall is not None or function is not None):
         raise UsageProblem(
             "-w, --wall and --function choose what is shown at a terminal; the other views "
@@ -86,10 +96,11 @@ def report(
         )
     profile = profiles.load(profile_name)
     result = store.load(file or store.newest(folder))
-    limit = THRESHOLD if fail_above is None else fail_above
+    limits = Limits(THRESHOLD if fail_above is None else fail_above, fail_held)
     what = terminal.Shown(names, everything, wall, function)
-    show(result, as_json, as_ktap, limit, profile, what)
+    show(result, as_json, as_ktap, limits, profile, what)
     show_pairs(result, line_size, machine=as_json or as_ktap, everything=everything)
     if html_file is not None:
         write_html(html_file, result, None, profile)
-    return OVER_LIMIT if fail_above is not None and result.worst > fail_above else 0
+    fails = Limits(inf if fail_above is None else fail_above, fail_held)
+    return OVER_LIMIT if fails.broken_by(result) else 0

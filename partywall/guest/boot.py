@@ -238,7 +238,7 @@ class Guest:
                 "-plugin",
                 f"{s.plugin},out={self.recording},windows={s.windows or cpus},hooks={hooks},"
                 f"cpus={s.topology.cpus},visit={s.visit_distance},memory={s.memory_limit},"
-                f"record={int(s.record)}{',rounds=1' if s.rounds else ''}",
+                f"ns={1 << ICOUNT_SHIFT},record={int(s.record)}{',rounds=1' if s.rounds else ''}",
             ]
         return words
 

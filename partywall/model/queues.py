@@ -22,6 +22,7 @@ from pydantic import Field
 
 from partywall.core.topology import Topology
 from partywall.model import both
+from partywall.model.holders import holdings
 from partywall.model.network import solve
 from partywall.model.profiles import Profile
 from partywall.record.functions import takes_lock
@@ -74,6 +75,9 @@ class Station(Model):
     deferred: float = Field(default=0.0, description="Of these, those that deferred work adds.")
     own: float = Field(default=0.0, description="Instructions per op under it and no later lock.")
     held: float = Field(default=0.0, description="Instructions per op while it is held.")
+    asleep: float = Field(
+        default=0.0, description="Nanoseconds per op for which its holder sleeps, of the guest's."
+    )
     waits: list[float] = Field(
         default_factory=list,
         description="Share of each container's time that it waits here, 0..1, at each point.",
@@ -143,12 +147,14 @@ class Queue:
     visits that only read, among ``measured`` other CPUs; ``reads_per_write``: such
     visits for each that writes, 0 if not known. ``own``: instructions that run under
     the lock and under none taken later, so that the sum over all locks counts none
-    twice. ``held``: all that run while it is held.
+    twice. ``held``: all that run while it is held; ``asleep``: nanoseconds for which its
+    holder sleeps, which are no instructions.
     """
 
     writes: float
     own: float = 0.0
     held: float = 0.0
+    asleep: float = 0.0
     reads: float = 0.0
     reads_per_write: float = 0.0
     measured: int = 1
@@ -190,6 +196,8 @@ class Load:
     stalled: float
     at_lines: tuple[float, ...]
     """Share that it waits for each line or its locks."""
+    alone: float = 0.0
+    """ns per operation of one container alone."""
 
 
 def load(work: Work, count: int, cores: int, instruction: float, transfer: float) -> Load:
@@ -219,15 +227,22 @@ def load(work: Work, count: int, cores: int, instruction: float, transfer: float
     ]
     each = found.throughput / running
     # A lock that is held while others are taken is busy for them as well.
-    busy = [queue.writes / queue.lines * moved + queue.held * instruction for queue in work.queues]
+    held = [queue.held * instruction + queue.asleep for queue in work.queues]
+    busy = [
+        queue.writes / queue.lines * moved + one
+        for queue, one in zip(work.queues, held, strict=True)
+    ]
+    # Who has a lock asleep for longer than he computes is bound by it alone.
+    alone = max([compute, *held])
     worst = max(range(len(busy)), key=busy.__getitem__, default=None)
     if worst is not None and each * running * busy[worst] > 1:
         waits[worst] += running * busy[worst] - 1 / each
         each = 1 / (running * busy[worst])
     return Load(
         each=each * running / everyone,
-        stalled=max(0.0, 1 - each * compute),
+        stalled=max(0.0, 1 - each * alone),
         at_lines=tuple(wait * each for wait in waits),
+        alone=alone,
     )
 
 
@@ -260,7 +275,7 @@ def predict_work(work: Work, profile: Profile, counts: Sequence[int] | None = No
             found = load(work, count, profile.cores, instruction, transfer)
             speeds.append(found.each * work.processes * 1e9)
             # Rounded: what one alone does is all of it.
-            shares.append(round(found.each * work.instructions * instruction, 9))
+            shares.append(round(found.each * found.alone, 9))
             stalls.append(found.stalled)
         points.append(
             Point(
@@ -317,13 +332,9 @@ def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
         for station, queue in _others(walls, lines, others):
             moved = station.transfers if number else 0.0
             yield station.model_copy(update={"deferred": moved}), queue
-    for lock in result.locks:
-        if lock.instructions:
-            own, held = lock.own, lock.instructions
-            yield (
-                Station(object=lock.name, line=0, transfers=0.0, own=own, held=held),
-                Queue(0.0, own=own, held=held),
-            )
+    for lock in holdings(result):
+        figures = {"own": lock.own, "held": lock.held, "asleep": lock.asleep}
+        yield Station(object=lock.name, line=0, transfers=0.0, **figures), Queue(0.0, **figures)
 
 
 def _others(
@@ -373,8 +384,15 @@ def _work(result: WorkloadResult, queues: Iterable[Queue]) -> Work:
 
 def unknowns(result: WorkloadResult) -> list[str]:
     """What else bounds a measured workload, and can't be told from it."""
-    found = [f"how long {call.function} takes ({call.per_op:.2g} per op)" for call in result.waits]
-    for lock in result.locks:
+    found = []
+    # Where the guest's clock was read it is known for how long holders sleep, and for who
+    # sleeps and holds nothing nobody waits.
+    timed = result.held is not None
+    if not timed:
+        found += [
+            f"how long {call.function} takes ({call.per_op:.2g} per op)" for call in result.waits
+        ]
+    for lock in [] if timed else result.locks:
         for share, doing in ((lock.slept, "sleep"), (lock.waited, "wait for RCU")):
             if share:
                 found.append(f"how long holders of {lock.name} {doing} ({share:.2g} per op)")

@@ -38,7 +38,8 @@ ROLES: tuple[tuple[str, str], ...] = (
     (
         "leaf",
         r"_raw_(spin|read|write)_(try)?(un)?lock\w*|(__)?(down|up)_(read|write)\w*|downgrade_write"
-        r"|(__)?mutex_(try|un)?lock\w*|_atomic_dec_and_\w+|lockref_\w+|refcount_\w+"
+        r"|(__)?mutex_(try|un)?lock\w*|rtnl_(lock|lock_killable|trylock)|_atomic_dec_and_\w+"
+        r"|lockref_\w+|refcount_\w+"
         r"|rcuref_\w+|__srcu_read_(un)?lock|percpu_counter_\w+|list_lru_\w+"
         r"|(__)?list_(add|del)_\w+|rb_(insert_color|erase|next|first)|idr_\w+|ida_\w+"
         r"|xas_\w+|__?xa_\w+|radix_tree_\w+|(__)?mem(cpy|set|move|cmp)(_orig|_erms)?"
@@ -61,10 +62,62 @@ ROLES: tuple[tuple[str, str], ...] = (
         r"|rwsem_down_(read|write)_slowpath|rwsem_mark_wake)(\.\w+)*",
     ),
     ("wait", "|".join(WAITS)),
+    # What gives a lock back whose word only shows then, see `TAKES`.
+    ("give", r"percpu_up_write"),
     # They call, jump or return for others, so that a processor does not speculate.
     ("thunk", r"__x86_indirect_\w*thunk\w*|\w+_return_thunk|(srso|retbleed)_\w*(thunk|_ret)"),
 )
 """Regular expressions of whole names, by the recorder's word for what they do."""
+
+SLEEPS: tuple[tuple[str, str], ...] = (
+    (
+        "rcu",
+        r"synchronize_s?rcu(_tasks|_tasks_rude|_tasks_trace)?(_normal|_expedited)?(\.part\.\d+)?"
+        r"|__synchronize_srcu(\.part\.\d+)?|s?rcu_barrier(_tasks\w*)?|cond_synchronize_\w+|__wait_rcu_gp",
+    ),
+    (
+        "work",
+        r"(__)?flush_work|(__)?flush_workqueue|flush_delayed_work|cancel_(delayed_)?work_sync"
+        r"|__cancel_work_(sync|timer)|disable_(delayed_)?work_sync|drain_workqueue"
+        r"|schedule_on_each_cpu|lru_add_drain_all|kthread_(stop|park|flush_work|flush_worker)",
+    ),
+    ("stop", r"stop_machine(_cpuslocked)?|stop_(one|two)_cpus?"),
+    (
+        "lock",
+        r"__(ww_)?mutex_lock|rwsem_down_(read|write)_slowpath|percpu_down_write"
+        r"|percpu_rwsem_wait|__percpu_down_read|__down(_interruptible|_killable|_timeout)?"
+        r"|__lock_sock",
+    ),
+    ("completion", r"wait_for_completion\w*|(__|do_)?wait_for_common"),
+    (
+        "memory",
+        r"try_to_free_(mem_cgroup_)?pages|reclaim_throttle|(__)?mem_cgroup_handle_over_high"
+        r"|__alloc_pages_direct_compact",
+    ),
+    (
+        "device",
+        r"io_schedule(_timeout)?|submit_bio_wait|blk_execute_rq|folio_wait_\w+"
+        r"|wait_on_page_\w+|__wait_on_buffer|jbd2_log_wait_commit",
+    ),
+    (
+        "timer",
+        r"schedule_timeout(_(idle|interruptible|killable|uninterruptible))?"
+        r"|schedule_hrtimeout(_range)?|usleep_range(_state)?|msleep(_interruptible)?"
+        r"|do_nanosleep",
+    ),
+    ("event", r"__wait_on_bit(_lock)?|schedule|schedule_preempt_disabled"),
+)
+"""Functions in which a task sleeps, by what it waits for: regular expressions of whole names.
+
+Of those that call each other the outermost one counts.
+"""
+
+TRIED = frozenset(("__mutex_lock", "__ww_mutex_lock", "rwsem_down_read_slowpath"))
+TRIED |= {"rwsem_down_write_slowpath"}
+"""Of these, those that wait for a lock that their caller has just tried to take."""
+
+TAKES = frozenset(("percpu_down_write",))
+"""Those that wait for a lock which their caller has then, but which others may take for him."""
 
 NEEDED = (
     "__switch_to_asm",
@@ -99,6 +152,31 @@ def in_source(name: str) -> str:
     'free_pcp'
     """
     return _COPY.sub("", name)
+
+
+_PLAIN = {
+    "__flush_work": "flush_work",
+    "__flush_workqueue": "flush_workqueue",
+    "__mutex_lock": "mutex_lock",
+    "__wait_for_common": "wait_for_completion",
+    "do_wait_for_common": "wait_for_completion",
+    "wait_for_common": "wait_for_completion",
+    "rwsem_down_read_slowpath": "down_read",
+    "rwsem_down_write_slowpath": "down_write",
+    "percpu_rwsem_wait": "percpu_down_read",
+    "__percpu_down_read": "percpu_down_read",
+    "usleep_range_state": "usleep_range",
+}
+
+
+def plain_name(name: str) -> str:
+    """Return what a function of `SLEEPS` is called by those who use it.
+
+    >>> plain_name("synchronize_rcu_normal.part.0")
+    'synchronize_rcu'
+    """
+    name = name.partition(".")[0].removesuffix("_normal")
+    return _PLAIN.get(name, name)
 
 
 def takes_lock(function: str) -> bool:

@@ -11,10 +11,19 @@ from pathlib import Path
 
 from partywall.core.elf import Symbol, Symbols, load_symbols, read_memory
 from partywall.core.errors import EnvironmentProblem
-from partywall.record.functions import NEEDED, ROLES, WAITS, in_source
+from partywall.record import clock
+from partywall.record.functions import NEEDED, ROLES, SLEEPS, TAKES, TRIED, WAITS, in_source
 from partywall.workloads import Workload
 
 _PAGE, _STACK = 0x1000, 0x4000
+
+
+@dataclass(frozen=True)
+class Sleep:
+    """A function in which a task sleeps. ``kind``: what for, as `SLEEPS` has it."""
+
+    function: str
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -26,6 +35,8 @@ class Hooks:
     """Functions whose calls are counted; ``waits`` has the numbers behind them."""
     charged: tuple[str, ...]
     waits: tuple[str, ...]
+    sleeps: tuple[Sleep, ...] = ()
+    """Functions in which tasks sleep, by their numbers."""
 
 
 def _functions(symbols: Symbols) -> dict[str, list[Symbol]]:
@@ -102,6 +113,18 @@ def _system_calls(vmlinux: Path, symbols: Symbols) -> list[str]:
     return lines
 
 
+def _sleeps(functions: dict[str, list[Symbol]]) -> tuple[list[str], list[Sleep]]:
+    lines: list[str] = []
+    found: list[Sleep] = []
+    for kind, pattern in SLEEPS:
+        whole = re.compile(rf"(?:{pattern})\Z")
+        for name in sorted(filter(whole.match, functions)):
+            role = "sleep_take" if name in TAKES else "sleep_lock" if name in TRIED else "sleep"
+            lines += _lines(role, functions[name], len(found))
+            found.append(Sleep(name, kind))
+    return lines, found
+
+
 def build(vmlinux: Path, workload: Workload) -> Hooks:
     """Return the hooks for one workload on the kernel of ``vmlinux``.
 
@@ -120,6 +143,10 @@ def build(vmlinux: Path, workload: Workload) -> Hooks:
             names.discard("ret_from_fork")
         for name in sorted(names):
             lines += _lines(role, functions[name])
+    at = clock.place(vmlinux, symbols)
+    lines += [] if at is None else [f"clock {at:x}"]
+    sleeping, sleeps = _sleeps(functions)
+    lines += sleeping
     lines += _system_calls(vmlinux, symbols)
     charged = _existing(functions, workload.charge)
     counted = _existing(functions, workload.count)
@@ -129,4 +156,6 @@ def build(vmlinux: Path, workload: Workload) -> Hooks:
     # Of two hooks of one function the last one runs first: its call is one of charged work.
     for number, name in enumerate(charged):
         lines += _lines("charge", functions[name], number)
-    return Hooks("\n".join(lines) + "\n", tuple(counted), tuple(charged), tuple(waits))
+    return Hooks(
+        "\n".join(lines) + "\n", tuple(counted), tuple(charged), tuple(waits), tuple(sleeps)
+    )

@@ -8,7 +8,7 @@ import struct
 import tomllib
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +38,9 @@ LINE = np.dtype(
         ("slices", "<u4"),
     ]
 )
-# Before version 7 the recorder knew no containers.
+# Before version 7 the recorder knew no containers, and before version 8 no time.
 _UNCROSSED = 6
+_UNTIMED = 7
 _LINE_UNCROSSED = np.dtype([(name, LINE[name]) for name in LINE.names or () if name != "crossings"])
 PATTERN = np.dtype([("key", "<u8"), ("read", "u1"), ("written", "u1"), ("visits", "<u4")])
 ACCESS = np.dtype(
@@ -64,6 +65,45 @@ LOCK = np.dtype(
         ("waited", "<u8"),
     ]
 )
+HOLD = np.dtype(
+    [
+        ("address", "<u8"),
+        ("taker", "<u8"),
+        ("shared", "<u8"),
+        ("times", "<u8"),
+        ("slept", "<u8"),
+        ("instructions", "<u8"),
+        ("asleep_ns", "<u8"),
+        ("longest_ns", "<u8"),
+        ("tried", "<u8"),
+        ("tried_ns", "<u8"),
+        ("longest_tried_ns", "<u8"),
+    ]
+)
+SLEEP = np.dtype(
+    [
+        ("address", "<u8"),
+        ("taker", "<u8"),
+        ("shared", "<u8"),
+        ("function", "<u8"),
+        ("at", "<u8"),
+        ("times", "<u8"),
+        ("ns", "<u8"),
+    ]
+)
+WAIT = np.dtype(
+    [
+        ("function", "<u8"),
+        ("at", "<u8"),
+        ("times", "<u8"),
+        ("slept", "<u8"),
+        ("ns", "<u8"),
+        ("longest_ns", "<u8"),
+    ]
+)
+NOWHERE = 0xFFFF
+"""Number of no function that waits: the task was preempted."""
+
 ATOMIC = 1
 
 _CONTEXT = _NUMBERS["context"]
@@ -169,6 +209,13 @@ class Recording:
     stacks: Array
     locks: Array
     parties: tuple[Party, ...]
+    instruction_ns: int = 0
+    """Of the guest's time; 0 if that was not read, and sleep is not known."""
+    holds: Array = field(default_factory=lambda: np.zeros(0, HOLD))
+    """Locks by who took them (dtype HOLD); what they slept for meanwhile is in ``sleeps``."""
+    sleeps: Array = field(default_factory=lambda: np.zeros(0, SLEEP))
+    waits: Array = field(default_factory=lambda: np.zeros(0, WAIT))
+    """Functions that wait, by where they were called (dtype WAIT)."""
 
 
 class _Reader:
@@ -200,12 +247,15 @@ def parse(data: bytes) -> Recording:
     reader = _Reader(data)
     reader.take(len(MAGIC))
     version, parties, distance, sites, stacks, counts = reader.numbers("6I")
-    if version not in (VERSION, _UNCROSSED):
+    if version not in (VERSION, _UNTIMED, _UNCROSSED):
         raise RecordingError(
             f"the recording is of version {version}, this program reads {VERSION}",
             "run make setup, which builds the recorder anew",
         )
     (locks,) = reader.numbers("I")
+    holds, sleeps, waits, instruction_ns = (0, 0, 0, 0)
+    if version == VERSION:
+        holds, sleeps, waits, instruction_ns = reader.numbers("4I")
     if len(data) < reader.at + 12:
         raise RecordingError("the recording is truncated", "run the check again")
     length, checksum = struct.unpack("<QI", data[-12:])
@@ -220,11 +270,24 @@ def parse(data: bytes) -> Recording:
     site_array = body.array("<u8", 2 * sites).reshape(-1, 2)
     stack_array = body.array("<u8", stacks)
     lock_array = body.array(LOCK, locks)
+    hold_array = body.array(HOLD, holds)
+    sleep_array = body.array(SLEEP, sleeps)
+    wait_array = body.array(WAIT, waits)
     lines = _uncrossed if version == _UNCROSSED else _lines
     read = tuple(_party(body, counts, sites, lines) for _ in range(parties))
     if body.at != len(body.data):
         raise RecordingError("the recording has bytes that belong to nothing")
-    return Recording(distance, site_array, stack_array, lock_array, read)
+    return Recording(
+        visit_distance=distance,
+        sites=site_array,
+        stacks=stack_array,
+        locks=lock_array,
+        parties=read,
+        instruction_ns=instruction_ns,
+        holds=hold_array,
+        sleeps=sleep_array,
+        waits=wait_array,
+    )
 
 
 def _lines(body: _Reader, count: int) -> Array:

@@ -13,6 +13,7 @@ from partywall.advice.mends import Advice
 from partywall.analyse.verdict import AT
 from partywall.model.cost import Cost, cost
 from partywall.model.profiles import Profile
+from partywall.report import held
 from partywall.report.blocks import Flow, columns, text
 from partywall.report.walls import Wall
 from partywall.report.words import SCOPES, count, percent, rate, topology
@@ -138,7 +139,10 @@ def _summary(workloads: list[tuple[WorkloadResult, Cost]]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("workload", overflow="fold")
     # Here the name comes first, so the rest stands at the end of a long one.
-    for heading in ("measured", "of one alone", "verdict", "transfers/op", "of all"):
+    # For how long a lock is held at most whose holder sleeps.
+    timed = any(held.longest(workload) is not None for workload, _ in workloads)
+    headings = ["measured", "of one alone", "verdict", "transfers/op", "of all"]
+    for heading in [*headings, *(["held"] if timed else [])]:
         table.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
     for workload, found in workloads:
         most = "at most " if found.bound else ""
@@ -149,5 +153,6 @@ def _summary(workloads: list[tuple[WorkloadResult, Cost]]) -> Table:
             verdict(workload),
             rate(workload.judged),
             rate(workload.moved + workload.added),
+            *([held.brief(workload)] if timed else []),
         )
     return table

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from partywall.report import held
 from partywall.report.words import busiest, count, function, plain, rate, sharers, signed_hex
 from partywall.results.result import Line, Result, Wall, WorkloadResult
 
@@ -16,11 +17,12 @@ _CODE = 3
 """Functions that a diagnostic names; the full report has them all."""
 
 
-def render(result: Result, fail_above: float) -> str:
+def render(result: Result, fail_above: float, fail_held: float | None = None) -> str:
     """The result as KTAP.
 
     ``fail_above``: transfers per operation that a wall may have, all its lines together;
-    with more, they and its workload are ``not ok``.
+    with more, they and its workload are ``not ok``. ``fail_held``: milliseconds for which
+    a lock may be held, if its holder sleeps; None for any time.
     """
     if not fail_above >= 0:
         raise ValueError(f"the limit must be 0 or more transfers per operation, not {fail_above}")
@@ -31,12 +33,16 @@ def render(result: Result, fail_above: float) -> str:
         _diagnostic(f"kernel {kernel.release} ({kernel.source}), build ID {kernel.build_id}"),
         _diagnostic(f"limit {fail_above:g} transfers/op on one object"),
     ]
+    if fail_held is not None:
+        lines.append(_diagnostic(f"limit {fail_held:g} ms for a lock that is held asleep"))
     for number, workload in enumerate(result.workloads, 1):
-        lines += _workload(workload, number, fail_above)
+        lines += _workload(workload, number, fail_above, fail_held)
     return "\n".join(lines) + "\n"
 
 
-def _workload(workload: WorkloadResult, number: int, fail_above: float) -> Iterator[str]:
+def _workload(
+    workload: WorkloadResult, number: int, fail_above: float, fail_held: float | None
+) -> Iterator[str]:
     shape = workload.topology
     # A result may hold one workload in several topologies: tell the tests apart.
     name = f"{workload.title} {shape.containers}x{shape.cpus}"
@@ -47,16 +53,24 @@ def _workload(workload: WorkloadResult, number: int, fail_above: float) -> Itera
     ]
     objects = sum(wall.judged > fail_above for wall in workload.every_wall)
     over.sort(key=lambda wall: (-wall.judged, wall.object.name, wall.object.line))
-    if over:
+    asleep = [] if fail_held is None else held.over(workload, fail_held)
+    failed = len(over) + len(asleep)
+    if failed:
         yield "  KTAP version 1"
         # KUnit's tool shows this name while the subtests go by.
         yield f"  # Subtest: {_description(name)}"
-        yield f"  1..{len(over)}"
+        yield f"  1..{failed}"
     for position, wall in enumerate(over, 1):
         for line in _wall(wall, position, shape.containers):
             yield f"  {line}"
+    for position, lock in enumerate(asleep, len(over) + 1):
+        yield f"  {_diagnostic(f'{lock.name}: {held.ms(lock.longest_ns)} at most')}"
+        yield f"  not ok {position} {_description(f'{lock.name} held')}"
     yield _diagnostic(f"{name}: {_summary(workload, objects)}")
-    yield f"{'not ok' if over else 'ok'} {number} {_description(name)}"
+    said = held.verdict(workload)
+    if said is not None:
+        yield _diagnostic(f"{name}: {said}")
+    yield f"{'not ok' if failed else 'ok'} {number} {_description(name)}"
 
 
 def _over(lines: list[Line], walls: list[Wall], fail_above: float) -> list[Line]:

@@ -60,7 +60,8 @@ def blocks(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
         yield indent(_table(shown, ran), 2)
         if len(locks) > len(shown):
             yield more(len(locks) - len(shown), "lock")
-    if workload.waits:
+    # Where their time is known it is told with it (held.py).
+    if workload.waits and workload.held is None:
         waits = ", ".join(f"{call.function} {rate(call.per_op)}" for call in workload.waits)
         yield ""
         yield Text(plain(f"waits for RCU per op, as long as any reader takes: {waits}"))

@@ -156,6 +156,15 @@ def _notes(pair: Pair) -> Iterator[RenderableType]:
             yield Text(
                 plain(f"{label}instructions/op under one lock: {rate(held.held)}, {held.object}")
             )
+        asleep = max(one.stations, key=lambda station: station.asleep, default=None)
+        if asleep is not None and asleep.asleep >= 1_000:
+            yield Text(
+                plain(
+                    f"{label}asleep under one lock: {rate(asleep.asleep / 1e6)} ms/op of the "
+                    f"guest's time, {asleep.object}: all together at most "
+                    f"{speed(1e9 / asleep.asleep)} op/s"
+                )
+            )
         if one.handed_over >= 0.01:
             yield Text(f"{label}and {rate(one.handed_over)} that nobody queues for")
         if one.unknown:

@@ -23,6 +23,7 @@ from partywall.results.counts import CallCount, Instructions
 from partywall.results.document import Document, Model, described
 from partywall.results.failures import Failure
 from partywall.results.fields import FieldUse, Visits
+from partywall.results.held import Held
 from partywall.results.pairs import PairsOfLines
 from partywall.results.setting import Environment, KernelId
 from partywall.results.sites import PLACE, Place, Site, Uses
@@ -295,6 +296,7 @@ class WorkloadResult(Model):
     waits: list[CallCount] = Field(
         default_factory=list, description="Waits for RCU, by function, if there are any."
     )
+    held: Held | None = Field(default=None, description="By the guest's clock; null: not measured.")
     deferred: Deferred | None = Field(
         default=None, description="What system calls put off; null: not judged, but background."
     )

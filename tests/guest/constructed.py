@@ -46,6 +46,21 @@ WITHOUT_TURNS = WORKLOAD.model_copy(update={"variant": "without-turns"})
 IN_PAIRS = WORKLOAD.model_copy(update={"variant": "in-pairs"})
 """For containers of two CPUs, with memory that one container has and then the next."""
 
+HELD = WORKLOAD.model_copy(update={"variant": "held", "warmup": 2, "window": 16})
+"""Nothing but locks that are held for a known time, most of it asleep."""
+
+MS = 1_000_000
+"""Nanoseconds."""
+
+HELD_FOR = {
+    "truth_held_mutex": 5 * MS,
+    "truth_held_rwsem": 20 * MS,
+    "truth_held_percpu": 20 * MS,
+    # So many instructions of two nanoseconds, and those that take and release it.
+    "truth_held_awake": 2 * 50_000,
+}
+"""By lock, for how long one operation holds it."""
+
 # Debian's kernel tests its ciphers in threads that run on after boot: for the first
 # window's whole length on two CPUs.
 PARAMETERS = "cryptomgr.notests=1"

@@ -118,10 +118,11 @@ def recording(
 
 
 def header(**more: int) -> bytes:
-    """The first 36 bytes."""
+    """The first 52 bytes; of older versions 36."""
     given = {"version": VERSION, "parties": 0, "distance": 8, "sites": 0, "stacks": 0}
-    given |= {"counts": 0, "locks": 0}
-    return MAGIC + struct.pack("<7I", *(given | more).values())
+    given |= {"counts": 0, "locks": 0, "holds": 0, "sleeps": 0, "waits": 0}
+    given |= {"instruction_ns": 0}
+    return MAGIC + struct.pack("<11I", *(given | more).values())
 
 
 def sealed(body: bytes) -> bytes:
@@ -141,10 +142,15 @@ def written(whole: Recording) -> bytes:
             stacks=len(whole.stacks),
             counts=counts,
             locks=len(whole.locks),
+            holds=len(whole.holds),
+            sleeps=len(whole.sleeps),
+            waits=len(whole.waits),
+            instruction_ns=whole.instruction_ns,
         ),
         whole.sites.astype("<u8").tobytes(),
         whole.stacks.astype("<u8").tobytes(),
         whole.locks.tobytes(),
+        *(one.tobytes() for one in (whole.holds, whole.sleeps, whole.waits)),
     ]
     for one in whole.parties:
         numbers = (one.cpu, one.windows, len(one.lines), len(one.accesses), one.still_lines)

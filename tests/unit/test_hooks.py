@@ -32,7 +32,8 @@ LOCKS = (
     "_raw_spin_lock _raw_spin_unlock _raw_spin_trylock _raw_write_lock_irq _raw_read_lock "
     "_raw_read_unlock __mutex_lock __mutex_add_waiter rwsem_mark_wake "
     "native_queued_spin_lock_slowpath synchronize_rcu "
-    "synchronize_rcu_expedited rcu_barrier kmem_cache_free"
+    "synchronize_rcu_expedited rcu_barrier kmem_cache_free "
+    "percpu_down_write percpu_up_write rwsem_down_write_slowpath __flush_work schedule"
 ).split()
 
 
@@ -156,7 +157,7 @@ def test_the_usual_stack_is_of_four_pages(tmp_path: Path, bounds: tuple[int | st
 def test_every_line_is_one_that_the_recorder_reads(kernel: Path) -> None:
     text = hooks.build(kernel, workload("kmem_cache_free", charge=("cleanup_net",))).text
     assert text.endswith("\n")
-    numbered = {"syscall", "count", "charge"}
+    numbered = {"syscall", "count", "charge", "sleep", "sleep_lock", "sleep_take"}
     for line in text.splitlines()[1:]:
         role, start, end, *number = line.split(" ")
         assert int(start, 16) < int(end, 16)
@@ -280,6 +281,7 @@ def test_all_copies_of_a_counted_function_are_counted_as_one(tmp_path: Path) -> 
         (
             "spin",
             "__mutex_lock native_queued_spin_lock_slowpath __mutex_add_waiter rwsem_mark_wake "
+            "rwsem_down_write_slowpath "
             "__mutex_lock.constprop.0",
         ),
         ("wait", "synchronize_rcu synchronize_rcu_expedited rcu_barrier"),
@@ -308,3 +310,43 @@ def test_a_function_that_is_charged_and_counted_is_charged_first(kernel: Path) -
     both = workload("cleanup_net", charge=("cleanup_net",))
     roles = [line.split()[0] for line in hooks.build(kernel, both).text.splitlines()]
     assert roles.index("count") < roles.index("charge")
+
+
+def test_functions_in_which_tasks_sleep_are_numbered_with_what_for(locked: Path) -> None:
+    built = hooks.build(locked, workload())
+    numbers = {one.function: (number, one.kind) for number, one in enumerate(built.sleeps)}
+    roles = {
+        "synchronize_rcu": ("sleep", "rcu"),
+        "rcu_barrier": ("sleep", "rcu"),
+        "__flush_work": ("sleep", "work"),
+        "rwsem_down_write_slowpath": ("sleep_lock", "lock"),
+        "percpu_down_write": ("sleep_take", "lock"),
+        "schedule": ("sleep", "event"),
+    }
+    for name, (role, kind) in roles.items():
+        number, found = numbers[name]
+        assert found == kind
+        assert (*address(locked, name), number) in lines(built.text, role)
+    # Its copy is what is there.
+    number, _ = numbers["__mutex_lock"]
+    copy = address(locked, "__mutex_lock.constprop.0")
+    assert (*copy, number) in lines(built.text, "sleep_lock")
+    assert lines(built.text, "give") == [address(locked, "percpu_up_write")]
+    assert "mutex_unlock" not in numbers
+
+
+CLOCK = """
+struct rq { int lock; unsigned long more[3]; unsigned long long clock; };
+struct rq runqueues;
+"""
+
+
+@pytest.mark.parametrize(("flags", "known"), [(["-g"], True), ([], False)])
+def test_the_clock_is_where_debug_information_has_it(
+    tmp_path: Path, flags: list[str], known: bool
+) -> None:
+    kernel = programs.compiled(tmp_path, "vmlinux", SOURCE + CLOCK, *programs.BARE, *flags)
+    text = hooks.build(kernel, workload()).text
+    start, _ = address(kernel, "runqueues")
+    assert (f"clock {start + 32:x}" in text.splitlines()) == known
+    assert ("\nclock " in text) == known

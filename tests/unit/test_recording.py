@@ -44,7 +44,7 @@ SMALL = recording(
 )
 DATA = written(SMALL)
 # Where the first party's header starts: header, two sites, no stacks, no locks.
-FIRST_PARTY = 36 + 2 * 16
+FIRST_PARTY = 52 + 2 * 16
 
 
 def parsed_or_refused(data: bytes) -> Recording | None:
@@ -89,6 +89,28 @@ def test_stacks_and_locks_come_back() -> None:
     assert read.stacks.tolist() == stacks.tolist()
     assert read.locks.tolist() == locks.tolist()
     assert read.visit_distance == 4
+
+
+def test_times_come_back() -> None:
+    """How long locks are held, what their holders sleep for, and functions that wait."""
+    taker = 0xFFFFFFFF81000010
+    who = (0xFF11000004000040, taker, 1)
+    whole = Recording(
+        4,
+        np.zeros((0, 2), np.uint64),
+        np.zeros(0, np.uint64),
+        np.zeros(0, LOCK),
+        (party(0),),
+        instruction_ns=2,
+        holds=np.array([(*who, 5, 4, 3, 2, 1, 9, 8, 2**64 - 1)], reader.HOLD),
+        sleeps=np.array([(*who, reader.NOWHERE, 0, 4, 2**64 - 1)], reader.SLEEP),
+        waits=np.array([(7, taker, 6, 5, 4, 3)] * 2, reader.WAIT),
+    )
+    read = parse(written(whole))
+    assert read.instruction_ns == 2
+    assert read.holds.tolist() == whole.holds.tolist()
+    assert read.sleeps.tolist() == whole.sleeps.tolist()
+    assert read.waits.tolist() == whole.waits.tolist()
 
 
 Counts = st.integers(0, 2**32 - 1)
@@ -171,7 +193,20 @@ def test_another_version_is_named_with_what_to_do(version: int) -> None:
     assert caught.value.hint
 
 
-def test_of_the_version_before_all_returns_may_be_after_another_container() -> None:
+def older(body: bytes, version: int) -> bytes:
+    """A recording without its end as before version 8, whose head had no times."""
+    return body[:8] + struct.pack("<I", version) + body[12:36] + body[52:]
+
+
+def test_a_recording_of_version_7_has_no_times() -> None:
+    read = parse(sealed(older(DATA[:-12], 7)))
+    assert read.instruction_ns == len(read.holds) == len(read.sleeps) == len(read.waits) == 0
+    assert [one.lines.tolist() for one in read.parties] == [
+        one.lines.tolist() for one in SMALL.parties
+    ]
+
+
+def test_of_version_6_all_returns_may_be_after_another_container() -> None:
     made = [
         party(cpu, [visits(5, 1, 9, returns=7, crossings=3, slices=8)], [access(320, writes=9)])
         for cpu in range(2)
@@ -182,14 +217,15 @@ def test_of_the_version_before_all_returns_may_be_after_another_container() -> N
     old = np.delete(np.frombuffer(row.tobytes(), "<u4"), 6)
     body = data[:-12].replace(row.tobytes(), old.tobytes())
     assert len(data) - 12 - len(body) == 2 * 4
-    whole = parse(sealed(body[:8] + struct.pack("<I", 6) + body[12:]))
+    whole = parse(sealed(older(body, 6)))
+    assert whole.instruction_ns == len(whole.holds) == len(whole.waits) == 0
     for found, one in zip(whole.parties, made, strict=True):
         assert found.lines["crossings"].tolist() == found.lines["returns"].tolist() == [7]
         assert found.lines["slices"].tolist() == [8]
         assert found.accesses.tolist() == one.accesses.tolist()
 
 
-@pytest.mark.parametrize("field", ["parties", "sites", "stacks", "counts"])
+@pytest.mark.parametrize("field", ["parties", "sites", "stacks", "counts", "holds", "waits"])
 @pytest.mark.parametrize("count", [1, 2**16, 2**31, 2**32 - 1])
 def test_a_count_that_the_file_cannot_hold_is_refused_without_eating_memory(
     field: str, count: int

@@ -11,6 +11,7 @@
 #define SETTLE _IO(0xb7, 2)
 #define WITHOUT_TURNS _IO(0xb7, 3)
 #define IN_PAIRS _IO(0xb7, 4)
+#define HELD _IO(0xb7, 5)
 
 static int truth;
 static unsigned long containers;
@@ -39,6 +40,8 @@ static void operation(const struct run *run, unsigned long n)
 		what = WITHOUT_TURNS;
 	if (!strcmp(run->variant, "in-pairs"))
 		what = IN_PAIRS;
+	if (!strcmp(run->variant, "held"))
+		what = HELD;
 	command(what, run, n);
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What QEMU's command line tells the recorder.
 
+use crate::clock::Clock;
 use crate::context::Tasks;
+use crate::held::Sums;
 use crate::hooks::Hooks;
-use crate::locks::Sums;
 use crate::state::{State, CHECK_EVERY};
 use crate::turns::Owners;
 use std::collections::HashMap;
@@ -32,7 +33,9 @@ pub fn parse_arguments(arguments: &[String]) -> Result<State, String> {
         interned: HashMap::new(),
         called: HashMap::new(),
         blocks: HashMap::new(),
-        locks: Sums::new(),
+        locks: Sums::new(2),
+        clock: None,
+        wrapped: HashMap::new(),
         owners: Owners::default(),
         active: false,
         instrumented: false,
@@ -53,6 +56,7 @@ pub fn parse_arguments(arguments: &[String]) -> Result<State, String> {
             "out" => s.out = value.into(),
             "windows" => s.windows = number()? as u32,
             "cpus" => s.container_cpus = (number()? as u32).max(1),
+            "ns" => s.locks = Sums::new(number()?),
             "visit" => s.visit_distance = number()?,
             "memory" => s.memory_limit = (number()? as usize) << 20,
             "rounds" => s.rounds = number()? != 0,
@@ -65,6 +69,7 @@ pub fn parse_arguments(arguments: &[String]) -> Result<State, String> {
             _ => return Err(format!("unknown argument '{}'", key)),
         }
     }
+    s.clock = Clock::new(s.hooks.percpu, s.hooks.clock);
     if s.out.as_os_str().is_empty() || s.windows == 0 {
         return Err("out=FILE and windows=N are needed".into());
     }

@@ -6,7 +6,7 @@ use crate::context;
 use crate::cpu::Outcome;
 use crate::event::{Event, ATOMIC, STORE};
 use crate::format::kind;
-use crate::locks::Kind;
+use crate::held::Kind;
 use crate::state::{state, Block, Site, State, CHECK_EVERY, KERNEL_BIT, NO_LEAF};
 use crate::table::LINE_SHIFT;
 use crate::translate::on_translate;
@@ -73,6 +73,7 @@ pub extern "C" fn on_user_block(told: c_uint, data: *mut c_void) {
     s.cpu(cpu);
     let c = &mut s.cpus[cpu as usize];
     c.settle(Outcome::Work, &mut s.owners);
+    c.ran += data as u64;
     c.tracker.user();
     if c.open {
         c.own.summary.user_instructions += data as u64;
@@ -96,6 +97,7 @@ pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
     s.cpu(cpu);
     let c = &mut s.cpus[cpu as usize];
     let mut instructions = block.instructions;
+    c.ran += instructions;
     if block.again(c.repeating) {
         return;
     }
@@ -168,6 +170,9 @@ fn on_any_memory(s: &mut State, site: &Site, info: MemInfo, address: u64) {
     }
     if !c.records() {
         return;
+    }
+    if store && site.gives && !c.tracker.on_own_stack(address) {
+        c.give(address);
     }
     if store {
         s.cpus[cpu as usize].wrote(address, what.is(ATOMIC), site.locks, &mut s.locks);
@@ -251,31 +256,65 @@ pub extern "C" fn on_count(_: c_uint, data: *mut c_void) {
 }
 
 /// A lock function is entered; what is done with the lock shows in its accesses.
-fn enter_lock(kind: Kind) {
-    let c = state().here();
-    if c.records() {
-        c.enter_lock(kind);
+fn enter_lock(kind: Kind, entry: *mut c_void) {
+    let s = state();
+    if s.here().records() && s.here().works() {
+        let taker = s.caller(entry as usize as u16);
+        s.here().enter_lock(kind, taker);
     }
 }
 
-pub extern "C" fn on_lock(_: c_uint, _: *mut c_void) {
-    enter_lock(Kind::Exclusive);
+pub extern "C" fn on_lock(_: c_uint, entry: *mut c_void) {
+    enter_lock(Kind::Exclusive, entry);
 }
 
-pub extern "C" fn on_lock_shared(_: c_uint, _: *mut c_void) {
-    enter_lock(Kind::Shared);
+pub extern "C" fn on_lock_shared(_: c_uint, entry: *mut c_void) {
+    enter_lock(Kind::Shared, entry);
 }
 
 pub extern "C" fn on_wait(_: c_uint, _: *mut c_void) {
     state().here().tracker.locks().wait();
 }
 
-pub extern "C" fn on_switch_push(_: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
+/// A function that waits is entered: its number, whether for a lock, and that of its entry.
+pub extern "C" fn on_sleep(_: c_uint, data: *mut c_void) {
+    let s = state();
+    let data = data as usize;
+    if s.here().records() && s.here().foreground() {
+        let caller = s.caller((data >> 32) as u16);
+        s.here()
+            .enter_wait(data as u16, caller, data >> 16 & 1 != 0);
+    }
+}
+
+/// A function that waits is left: its number, and whether its caller has a lock now.
+pub extern "C" fn on_sleep_end(_: c_uint, data: *mut c_void) {
     let s = state();
     let cpu = s.current;
     s.cpu(cpu);
     let c = &mut s.cpus[cpu as usize];
-    c.tracker.locks().switch_out(c.clock);
+    if c.records() {
+        let data = data as usize;
+        c.leave_wait(data as u16, data >> 16 != 0, &mut s.locks);
+    }
+}
+
+/// A function is entered that gives a lock back.
+pub extern "C" fn on_give(_: c_uint, _: *mut c_void) {
+    let c = state().here();
+    if c.records() && c.works() {
+        c.tracker.locks().giving();
+    }
+}
+
+pub extern "C" fn on_switch_push(_: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
+    let s = state();
+    let cpu = s.current;
+    s.cpu(cpu);
+    let counts = s.here().tracker.locks().goes_out();
+    let now = counts.then(|| s.now());
+    let c = &mut s.cpus[cpu as usize];
+    c.tracker.locks().switch_out(c.clock, now);
     c.tracker.switch_out(&mut s.tasks, address);
 }
 
@@ -285,6 +324,9 @@ pub extern "C" fn on_switch_pop(_: c_uint, _: MemInfo, address: u64, _: *mut c_v
     s.cpu(cpu);
     let c = &mut s.cpus[cpu as usize];
     c.tracker.switch_in(&mut s.tasks, address);
-    c.tracker.locks().switch_in(c.clock);
+    let now = c.tracker.locks().is_out().then(|| s.now());
+    let c = &mut s.cpus[cpu as usize];
+    let each = s.locks.instruction_ns;
+    c.tracker.locks().switch_in(c.clock, now, each);
     s.refresh(cpu);
 }

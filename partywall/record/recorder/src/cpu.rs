@@ -4,7 +4,7 @@
 use crate::context::{self, Tracker};
 use crate::event::{Event, What, OWN_STACK};
 use crate::format::{kind, Summary};
-use crate::locks::{Kind, Sums};
+use crate::held::{Kind, Sums};
 use crate::table::Tables;
 use crate::turns::Owners;
 use crate::waits::Waits;
@@ -56,6 +56,8 @@ pub struct Cpu {
     /// The string instruction that runs, and the lines it read and wrote last.
     pub repeating: u64,
     pub swept: [u64; 2],
+    /// Instructions run, whatever for.
+    pub ran: u64,
     /// Instructions run for the workload, at once or put off, but for those that spin.
     pub clock: u64,
     /// What it does for the workload, until it is known to be no waiting.
@@ -75,6 +77,7 @@ impl Cpu {
             thread: None,
             repeating: 0,
             swept: [0; 2],
+            ran: 0,
             clock: 0,
             waits: Waits::default(),
         }
@@ -125,10 +128,35 @@ impl Cpu {
         work
     }
 
-    /// A lock function is entered.
-    pub fn enter_lock(&mut self, kind: Kind) {
+    /// A lock function is entered, which was called at `taker`.
+    pub fn enter_lock(&mut self, kind: Kind, taker: u64) {
         if self.works() {
-            self.tracker.locks().enter(kind);
+            self.tracker.locks().enter(kind, taker);
+        }
+    }
+
+    /// A function that waits is entered, which was called at `caller`.
+    pub fn enter_wait(&mut self, function: u16, caller: u64, for_lock: bool) {
+        if self.foreground() {
+            let clock = self.clock;
+            let locks = self.tracker.locks();
+            locks.enter_wait(function, caller, for_lock, clock);
+        }
+    }
+
+    /// And left.
+    pub fn leave_wait(&mut self, function: u16, takes: bool, sums: &mut Sums) {
+        if self.foreground() {
+            let clock = self.clock;
+            let locks = self.tracker.locks();
+            locks.leave_wait(function, takes, clock, sums);
+        }
+    }
+
+    /// Something is written to `address` by a function that gives a lock back.
+    pub fn give(&mut self, address: u64) {
+        if self.works() {
+            self.tracker.locks().give(address);
         }
     }
 
@@ -222,7 +250,7 @@ mod tests {
 
     /// Takes a lock, works in it, and gives it back.
     fn hold(cpu: &mut Cpu, address: u64, sums: &mut Sums) {
-        cpu.enter_lock(Kind::Exclusive);
+        cpu.enter_lock(Kind::Exclusive, 0);
         cpu.wrote(address, true, true, sums);
         cpu.run(30, false);
         cpu.run(500, true);
@@ -232,20 +260,20 @@ mod tests {
     #[test]
     fn locks_are_timed_in_deferred_work_as_in_the_foreground_and_in_no_other() {
         for kind in [kind::FOREGROUND, kind::DEFERRED] {
-            let (mut cpu, mut sums) = (cpu(kind), Sums::new());
+            let (mut cpu, mut sums) = (cpu(kind), Sums::new(2));
             hold(&mut cpu, 0x10, &mut sums);
-            let sum = sums[&0x10];
+            let sum = sums.of[&0x10];
             assert_eq!((sum.exclusive, sum.own, sum.all), (1, 30, 30));
         }
-        let (mut cpu, mut sums) = (cpu(kind::BACKGROUND), Sums::new());
+        let (mut cpu, mut sums) = (cpu(kind::BACKGROUND), Sums::new(2));
         hold(&mut cpu, 0x10, &mut sums);
-        assert!(sums.is_empty());
+        assert!(sums.of.is_empty());
     }
 
     #[test]
     fn a_lock_held_over_a_softirq_is_held_for_what_runs_there_and_not_in_an_interrupt() {
-        let (mut cpu, mut sums) = (cpu(kind::FOREGROUND), Sums::new());
-        cpu.enter_lock(Kind::Exclusive);
+        let (mut cpu, mut sums) = (cpu(kind::FOREGROUND), Sums::new(2));
+        cpu.enter_lock(Kind::Exclusive, 0);
         cpu.wrote(0x10, true, true, &mut sums);
         cpu.kind = kind::BACKGROUND;
         cpu.run(900, false);
@@ -254,8 +282,8 @@ mod tests {
         cpu.kind = kind::FOREGROUND;
         cpu.run(5, false);
         cpu.wrote(0x10, false, false, &mut sums);
-        assert_eq!((sums[&0x20].own, sums[&0x20].all), (30, 30));
-        assert_eq!((sums[&0x10].own, sums[&0x10].all), (5, 35));
+        assert_eq!((sums.of[&0x20].own, sums.of[&0x20].all), (30, 30));
+        assert_eq!((sums.of[&0x10].own, sums.of[&0x10].all), (5, 35));
     }
 
     #[test]

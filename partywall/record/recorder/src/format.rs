@@ -2,7 +2,7 @@
 //! The recording as a file. `docs/recording.md` describes it.
 
 use crate::event::ATOMIC;
-use crate::locks::Sums;
+use crate::held::{Kind, Sums};
 use crate::table::{AccessSlot, LineSlot, Tables};
 use crate::words::PatternSlot;
 use std::collections::{HashMap, HashSet};
@@ -56,6 +56,8 @@ pub struct Recording<'a> {
     pub sites: &'a [(u64, u64)],
     pub stacks: &'a [u64],
     pub locks: &'a Sums,
+    /// The guest's time could be read.
+    pub clock: bool,
     pub counts: usize,
     pub parties: Vec<(Summary, &'a Tables)>,
 }
@@ -156,10 +158,21 @@ impl Recording<'_> {
         let listed = |line: u64| movable.contains(&line);
         let mut locks: Vec<_> = self
             .locks
+            .of
             .iter()
             .filter(|(address, _)| listed(**address >> LINE_SHIFT))
             .collect();
         locks.sort_unstable_by_key(|(address, _)| **address);
+        let mut holds: Vec<_> = self
+            .locks
+            .holds
+            .iter()
+            .filter(|((address, _, _), _)| listed(*address >> LINE_SHIFT))
+            .collect();
+        holds.sort_unstable_by_key(|(key, _)| **key);
+        let reasons: usize = holds.iter().map(|(_, hold)| hold.reasons.len()).sum();
+        let mut waits: Vec<_> = self.locks.waits.iter().collect();
+        waits.sort_unstable_by_key(|(reason, _)| **reason);
         let mut w = Checked::new(BufWriter::with_capacity(1 << 20, out));
         w.put(MAGIC)?;
         for value in [
@@ -170,6 +183,10 @@ impl Recording<'_> {
             self.stacks.len() as u32,
             self.counts as u32,
             locks.len() as u32,
+            holds.len() as u32,
+            reasons as u32,
+            waits.len() as u32,
+            self.locks.instruction_ns as u32 * self.clock as u32,
         ] {
             w.u32(value)?;
         }
@@ -189,6 +206,45 @@ impl Recording<'_> {
                 sum.all,
                 sum.slept,
                 sum.waited,
+            ] {
+                w.u64(value)?;
+            }
+        }
+        let kind = |kind: &Kind| (*kind == Kind::Shared) as u64;
+        for ((address, taker, shared), hold) in &holds {
+            for value in [
+                *address,
+                *taker,
+                kind(shared),
+                hold.held.times,
+                hold.held.slept,
+                hold.instructions,
+                hold.held.asleep,
+                hold.held.longest,
+                hold.tried.times,
+                hold.tried.ns,
+                hold.tried.longest,
+            ] {
+                w.u64(value)?;
+            }
+        }
+        for ((address, taker, shared), hold) in &holds {
+            for (reason, (times, ns)) in &hold.reasons {
+                let function = reason.function as u64;
+                let who = [*address, *taker, kind(shared)];
+                for value in who.into_iter().chain([function, reason.at, *times, *ns]) {
+                    w.u64(value)?;
+                }
+            }
+        }
+        for (reason, wait) in waits {
+            for value in [
+                reason.function as u64,
+                reason.at,
+                wait.times,
+                wait.slept,
+                wait.ns,
+                wait.longest,
             ] {
                 w.u64(value)?;
             }
@@ -290,7 +346,7 @@ impl Recording<'_> {
 mod tests {
     use super::*;
     use crate::event::{Event, What, STORE};
-    use crate::locks::Sums;
+    use crate::held::{Times, NOWHERE};
     use crate::turns::Owners;
 
     fn touch(tables: &mut Tables, address: u64, store: bool) {
@@ -306,6 +362,7 @@ mod tests {
             sites: &[],
             stacks: &[],
             locks,
+            clock: true,
             counts: 0,
             parties,
         }
@@ -321,9 +378,13 @@ mod tests {
             touch(tables, own, true); // nobody else's
             tables.close();
         }
-        let mut locks = Sums::new();
-        locks.entry(0x1000).or_default().exclusive = 3;
-        locks.entry(0x2000).or_default().exclusive = 4; // on a line that stays
+        let mut locks = Sums::new(2);
+        locks.of.entry(0x1000).or_default().exclusive = 3;
+        locks.of.entry(0x2000).or_default().exclusive = 4; // on a line that stays
+        let hold = locks.hold(0x1000, 0x77, Kind::Exclusive);
+        hold.reasons.insert(NOWHERE, (1, 5));
+        locks.hold(0x2000, 0x77, Kind::Exclusive);
+        locks.waits.insert(NOWHERE, Times::default());
         let parties = vec![(Summary::default(), &a), (Summary::default(), &b)];
         let recording = Recording {
             sites: &[(0xffff_ffff_8100_0000, 0)],
@@ -331,10 +392,10 @@ mod tests {
         };
         let mut out = Vec::new();
         recording.write(&mut out).unwrap();
-        // header, one site, one lock; per party: a header, one line, one pattern, one access; trailer
+        // header, one site, one lock, how it was held and why asleep, one wait; per party: a header, one line, one pattern, one access; trailer
         assert_eq!(
             out.len(),
-            8 + 28 + 16 + 56 + 2 * (24 + 64 + 32 + 14 + 24) + 12
+            8 + 44 + 16 + 56 + 88 + 56 + 48 + 2 * (24 + 64 + 32 + 14 + 24) + 12
         );
         assert_eq!(&out[..8], MAGIC);
         let length = u64::from_le_bytes(out[out.len() - 12..out.len() - 4].try_into().unwrap());
@@ -357,9 +418,9 @@ mod tests {
         assert_eq!(found, [0x9000 >> 7, 0xa080 >> 7]);
         assert!(movable(&parties, 0).is_empty());
         let mut out = Vec::new();
-        of(&Sums::new(), parties).write(&mut out).unwrap();
+        of(&Sums::new(2), parties).write(&mut out).unwrap();
         // Two lines of each party, and neither an access nor a pattern.
-        assert_eq!(out.len(), 8 + 28 + 2 * (24 + 64 + 2 * 32) + 12);
+        assert_eq!(out.len(), 8 + 44 + 2 * (24 + 64 + 2 * 32) + 12);
     }
 
     #[test]
@@ -372,6 +433,6 @@ mod tests {
     #[test]
     fn a_full_disk_is_an_error() {
         let full = File::create("/dev/full").unwrap();
-        assert!(of(&Sums::new(), vec![]).write(&full).is_err());
+        assert!(of(&Sums::new(2), vec![]).write(&full).is_err());
     }
 }

@@ -2,8 +2,9 @@
 //! The addresses at which the recorder has to look up: `hooks=FILE`.
 //!
 //! One line per hook: `ROLE START END [NUMBER]`, addresses in hex, END
-//! exclusive. `stack SIZE` gives the size of a kernel stack, and `percpu ADDRESS`
-//! where the array `__per_cpu_offset` is, in hex.
+//! exclusive. `stack SIZE` gives the size of a kernel stack, `percpu ADDRESS` where
+//! the array `__per_cpu_offset` is, and `clock ADDRESS` where in a CPU's own memory
+//! its clock is, in hex.
 
 /// What it means to execute there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +41,27 @@ pub enum Role {
     Spin,
     /// A function that waits for a grace period of RCU.
     Wait,
+    /// A function that waits, by number, and how the call into it is known.
+    Sleep {
+        number: u16,
+        entry: u16,
+        what: Waits,
+    },
+    /// A function that gives a lock back, whose word it writes first of all.
+    Give,
     /// Code that calls on behalf of others, against speculation.
     Thunk,
+}
+
+/// What a function waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waits {
+    /// Something else than a lock.
+    Other,
+    /// A lock that its caller has just tried to take.
+    ForTried,
+    /// A lock that its caller has when it is left.
+    ForOwn,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +77,10 @@ pub struct Hooks {
     pub stack_size: u64,
     /// Address of `__per_cpu_offset`; 0 on a kernel for one CPU, which has none.
     pub percpu: u64,
+    /// Address of `rq->clock` in a CPU's own memory; 0 if it is not known.
+    pub clock: u64,
     pub counts: usize,
+    /// Functions of which is known from where they were called: leaves, and those that wait.
     pub leaves: usize,
 }
 
@@ -103,6 +126,10 @@ impl Hooks {
             self.percpu = hex(1)?;
             return Ok(());
         }
+        if words[0] == "clock" {
+            self.clock = hex(1)?;
+            return Ok(());
+        }
         let role = match words[0] {
             "switch" => Role::Switch,
             "syscall_entry" => Role::SyscallEntry,
@@ -123,6 +150,19 @@ impl Hooks {
             "lock_shared" => Role::LockShared,
             "spin" => Role::Spin,
             "wait" => Role::Wait,
+            "give" => Role::Give,
+            "sleep" | "sleep_lock" | "sleep_take" => {
+                self.leaves += 1;
+                Role::Sleep {
+                    number: number()?,
+                    entry: (self.leaves - 1) as u16,
+                    what: match words[0] {
+                        "sleep_lock" => Waits::ForTried,
+                        "sleep_take" => Waits::ForOwn,
+                        _ => Waits::Other,
+                    },
+                }
+            }
             "thunk" => Role::Thunk,
             other => return Err(format!("unknown role '{}'", other)),
         };
@@ -135,6 +175,20 @@ impl Hooks {
         }
         self.sorted.push(Hook { start, end, role });
         Ok(())
+    }
+
+    /// The number under which it is known from where the function was called that starts
+    /// at `address`.
+    pub fn entry(&self, address: u64) -> Option<u16> {
+        let mut found = None;
+        for h in self.containing(address).filter(|h| h.start == address) {
+            match h.role {
+                Role::Leaf(n) => return Some(n),
+                Role::Sleep { entry, .. } => found = Some(entry),
+                _ => {}
+            }
+        }
+        found
     }
 
     /// Hooks whose function contains `address`. Functions don't nest, but two
@@ -156,16 +210,32 @@ mod tests {
     #[test]
     fn finds_all_hooks_of_a_function() {
         let hooks = Hooks::parse(
-            "# made for a test\nstack 8000\npercpu 4000\ncount 1000 1100 0\ncharge 1000 1100 0\nirq 2000 2010\n",
+            "# made for a test\nstack 8000\npercpu 4000\nclock 35e80\ncount 1000 1100 0\ncharge 1000 1100 0\nirq 2000 2010\n",
         )
         .unwrap();
         assert_eq!(hooks.stack_size, 0x8000);
         assert_eq!(hooks.percpu, 0x4000);
-        assert_eq!(hooks.counts, 1);
+        assert_eq!((hooks.clock, hooks.counts), (0x35e80, 1));
         assert_eq!(hooks.containing(0x1080).count(), 2);
         assert_eq!(hooks.containing(0x1100).count(), 0);
         assert_eq!(hooks.containing(0x2000).next().unwrap().role, Role::Irq);
         assert_eq!(hooks.containing(0).count(), 0);
+    }
+
+    #[test]
+    fn knows_where_functions_start_that_are_told_apart_by_callers() {
+        let text = "leaf 1000 1100\nsleep 1000 1100 7\nsleep_lock 2000 2100 8\nlock 3000 3100\n";
+        let hooks = Hooks::parse(text).unwrap();
+        assert_eq!(hooks.leaves, 3);
+        assert_eq!(hooks.entry(0x1000), Some(0));
+        assert_eq!(hooks.entry(0x2000), Some(2));
+        assert_eq!((hooks.entry(0x2001), hooks.entry(0x3000)), (None, None));
+        let role = Role::Sleep {
+            number: 8,
+            entry: 2,
+            what: Waits::ForTried,
+        };
+        assert_eq!(hooks.containing(0x2000).next().unwrap().role, role);
     }
 
     #[test]

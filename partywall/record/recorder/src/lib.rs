@@ -9,6 +9,7 @@
 pub mod context;
 pub mod event;
 pub mod format;
+pub mod held;
 pub mod hooks;
 pub mod insn;
 pub mod locks;
@@ -26,6 +27,10 @@ mod abi;
 mod arguments;
 #[cfg(not(test))]
 mod callbacks;
+#[cfg(not(test))]
+mod callers;
+#[cfg(not(test))]
+mod clock;
 #[cfg(not(test))]
 mod cpu;
 #[cfg(not(test))]

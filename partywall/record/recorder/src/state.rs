@@ -8,13 +8,14 @@
 
 use crate::abi::{self, MemInfo, PluginId};
 use crate::callbacks::translate_anew;
+use crate::clock::Clock;
 use crate::context::{self, kind_of, Tasks};
 use crate::cpu::{Cpu, Outcome, Party};
 use crate::event::{What, ATOMIC, BLOCK, PAUSE, STORE};
 use crate::format::Recording;
+use crate::held::Sums;
 use crate::hooks::{Hooks, Role};
 use crate::insn;
-use crate::locks::Sums;
 use crate::turns::Owners;
 #[cfg(registers)]
 use crate::vcpu::Running;
@@ -43,6 +44,8 @@ pub struct Site {
     pub repeated: bool,
     /// In a function that takes a lock or spins for one.
     pub locks: bool,
+    /// In a function that gives a lock back.
+    pub gives: bool,
     /// The leaf function it is in.
     pub leaf: u16,
     /// None of these, and not atomic.
@@ -145,6 +148,10 @@ pub struct State {
     pub called: HashMap<(u32, u64), u32>,
     pub blocks: HashMap<Block, &'static Block>,
     pub locks: Sums,
+    /// The guest's time; None if it can't be read.
+    pub clock: Option<Clock>,
+    /// Calls in functions that only call a lock function, by the number of such a function's entry.
+    pub wrapped: HashMap<u64, u16>,
     pub owners: Owners,
     /// A window is open, or was, and others of its round are to come.
     pub active: bool,
@@ -283,6 +290,7 @@ impl State {
             let locks = hooks
                 .containing(address)
                 .any(|h| matches!(h.role, Role::Lock | Role::LockShared | Role::Spin));
+            let gives = hooks.containing(address).any(|h| h.role == Role::Give);
             let leaf = hooks.containing(address).find_map(|h| match h.role {
                 Role::Leaf(n) => Some(n),
                 _ => None,
@@ -294,7 +302,8 @@ impl State {
                 atomic,
                 repeated,
                 locks,
-                plain: !(atomic || repeated || locks || leaf.is_some()),
+                gives,
+                plain: !(atomic || repeated || locks || gives || leaf.is_some()),
                 leaf: leaf.unwrap_or(NO_LEAF),
                 last: Cell::new((NO_CALLER, 0)),
                 decoded: Default::default(),
@@ -393,6 +402,7 @@ impl State {
                 sites: &self.sites,
                 stacks: &self.tasks.stacks,
                 locks: &self.locks,
+                clock: self.clock.is_some(),
                 counts: self.hooks.counts,
                 parties: self
                     .parties()

@@ -6,7 +6,7 @@ use crate::abi::PluginId;
 use crate::abi::{self, Insn, Tb};
 use crate::callbacks::*;
 use crate::event::What;
-use crate::hooks::{Hooks, Role};
+use crate::hooks::{Hooks, Role, Waits};
 use crate::insn;
 use crate::state::{state, Block, Site, State, KERNEL_BIT, NO_LEAF};
 use std::os::raw::{c_int, c_void};
@@ -36,6 +36,7 @@ fn on_exec_with(insn: *mut Insn, callback: abi::ExecCb, flags: c_int, number: us
 
 /// Registers what a hooked function needs at the instruction `bytes`.
 fn hook(s: &State, insn: *mut Insn, address: u64, bytes: &[u8]) {
+    let entry = |address| s.hooks.entry(address).unwrap_or(NO_LEAF) as usize;
     for h in s.hooks.containing(address) {
         let enters = address == h.start;
         let leaves = || insn::leaves(bytes, address, h.start, h.end);
@@ -62,20 +63,31 @@ fn hook(s: &State, insn: *mut Insn, address: u64, bytes: &[u8]) {
             Role::Charge(n) if enters => on_exec(insn, on_charge, n as usize),
             Role::Charge(n) if leaves() => on_exec(insn, on_charge_end, n as usize),
             Role::Count(n) if enters => on_exec(insn, on_count, n as usize),
-            Role::Lock if enters => on_exec(insn, on_lock, 0),
-            Role::LockShared if enters => on_exec(insn, on_lock_shared, 0),
+            Role::Lock if enters => on_exec(insn, on_lock, entry(address)),
+            Role::LockShared if enters => on_exec(insn, on_lock_shared, entry(address)),
+            Role::Sleep { number, what, .. } if enters => {
+                let number = number as usize | ((what == Waits::ForTried) as usize) << 16;
+                on_exec(insn, on_sleep, number | entry(address) << 32);
+            }
+            Role::Sleep { number, what, .. } if leaves() => {
+                let takes = (what == Waits::ForOwn) as usize;
+                on_exec(insn, on_sleep_end, number as usize | takes << 16);
+            }
+            Role::Give if enters => on_exec(insn, on_give, 0),
             Role::Wait if enters => on_exec(insn, on_wait, 0),
             _ => {}
         }
     }
 }
 
-/// Whether a jump at `address` goes to the start of a leaf function, from another one.
+/// Whether a jump at `address` goes to the start of a function whose callers are told, from another one.
 fn tail_calls_leaf(hooks: &Hooks, bytes: &[u8], address: u64) -> bool {
     insn::target(bytes, address).map_or(false, |to| {
         let mut there = hooks.containing(to);
         there.any(|h| {
-            matches!(h.role, Role::Leaf(_)) && h.start == to && !(h.start..h.end).contains(&address)
+            matches!(h.role, Role::Leaf(_) | Role::Sleep { .. })
+                && h.start == to
+                && !(h.start..h.end).contains(&address)
         })
     })
 }
@@ -120,7 +132,7 @@ unsafe fn translate_kernel(s: &mut State, tb: *mut Tb, first: u64, count: usize)
     let mut block = Block {
         instructions: count as u64,
         call: 0,
-        enters: NO_LEAF,
+        enters: s.hooks.entry(first).unwrap_or(NO_LEAF),
         spins: false,
         pauses: false,
         repeats: 0,
@@ -130,7 +142,6 @@ unsafe fn translate_kernel(s: &mut State, tb: *mut Tb, first: u64, count: usize)
     let mut thunk = false;
     for h in s.hooks.containing(first) {
         match h.role {
-            Role::Leaf(n) if h.start == first => block.enters = n,
             Role::Spin => block.spins = true,
             Role::Thunk => thunk = true,
             _ => {}

@@ -9,12 +9,16 @@
  */
 #include <linux/bottom_half.h>
 #include <linux/cache.h>
+#include <linux/completion.h>
 #include <linux/delay.h>
 #include <linux/interrupt.h>
 #include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/percpu-rwsem.h>
 #include <linux/percpu.h>
 #include <linux/proc_fs.h>
 #include <linux/rcupdate.h>
+#include <linux/rwsem.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
@@ -403,12 +407,97 @@ static noinline void truth_deferred(struct truth_own *own, const struct truth_op
 	call_rcu(&own->callbacks[op->number].rcu, truth_grace_period_over);
 }
 
+/*
+ * Locks that are held for a time that is known.  Who sleeps does so on a timer
+ * without slack; who is awake runs two instructions in each round.
+ */
+#define HELD_SHORT 5000 /* microseconds */
+#define HELD_LONG 20000
+#define HELD_ROUNDS 25000
+
+struct truth_mutex {
+	struct mutex lock;
+} ____cacheline_aligned;
+
+static struct truth_mutex truth_held_mutex, truth_held_rcu, truth_held_awake;
+static struct truth_mutex truth_held_outer, truth_held_inner;
+static struct {
+	struct rw_semaphore lock;
+} ____cacheline_aligned truth_held_rwsem;
+static struct {
+	struct percpu_rw_semaphore lock;
+} ____cacheline_aligned truth_held_percpu;
+
+static noinline void truth_hold_mutex(void)
+{
+	mutex_lock(&truth_held_mutex.lock);
+	usleep_range(HELD_SHORT, HELD_SHORT);
+	mutex_unlock(&truth_held_mutex.lock);
+}
+
+static noinline void truth_hold_rwsem(void)
+{
+	down_write(&truth_held_rwsem.lock);
+	usleep_range(HELD_LONG, HELD_LONG);
+	up_write(&truth_held_rwsem.lock);
+}
+
+static noinline void truth_hold_percpu(void)
+{
+	percpu_down_write(&truth_held_percpu.lock);
+	usleep_range(HELD_LONG, HELD_LONG);
+	percpu_up_write(&truth_held_percpu.lock);
+}
+
+static noinline void truth_hold_rcu(void)
+{
+	mutex_lock(&truth_held_rcu.lock);
+	synchronize_rcu();
+	mutex_unlock(&truth_held_rcu.lock);
+}
+
+static noinline void truth_hold_awake(void)
+{
+	unsigned long rounds = HELD_ROUNDS;
+
+	mutex_lock(&truth_held_awake.lock);
+	asm volatile("1: dec %0\n\tjnz 1b" : "+r" (rounds) : : "cc");
+	mutex_unlock(&truth_held_awake.lock);
+}
+
+/* A worker sleeps with a lock, which who holds another one wants meanwhile. */
+static DECLARE_COMPLETION(truth_inner_held);
+
+static void truth_hold_inner(struct work_struct *work)
+{
+	mutex_lock(&truth_held_inner.lock);
+	complete(&truth_inner_held);
+	usleep_range(HELD_SHORT, HELD_SHORT);
+	mutex_unlock(&truth_held_inner.lock);
+}
+
+static DECLARE_WORK(truth_inner_work, truth_hold_inner);
+
+static noinline void truth_hold_both(void)
+{
+	mutex_lock(&truth_held_outer.lock);
+	flush_work(&truth_inner_work);
+	reinit_completion(&truth_inner_held);
+	queue_work(truth_workqueue, &truth_inner_work);
+	wait_for_completion(&truth_inner_held);
+	mutex_lock(&truth_held_inner.lock);
+	mutex_unlock(&truth_held_inner.lock);
+	mutex_unlock(&truth_held_outer.lock);
+}
+
 #define TRUTH_OPERATION _IO(0xb7, 1)
 #define TRUTH_SETTLE _IO(0xb7, 2)
 /* As the emulator has it: a container's window may be over before the next one's. */
 #define TRUTH_WITHOUT_TURNS _IO(0xb7, 3)
 /* Of two CPUs a container. */
 #define TRUTH_IN_PAIRS _IO(0xb7, 4)
+/* Nothing but locks that are held for long. */
+#define TRUTH_HELD _IO(0xb7, 5)
 
 static long truth_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
@@ -428,6 +517,15 @@ static long truth_ioctl(struct file *file, unsigned int command, unsigned long a
 	if (command == TRUTH_SETTLE) {
 		while (READ_ONCE(own->called_back) != own->queued)
 			schedule_timeout_uninterruptible(1);
+		return 0;
+	}
+	if (command == TRUTH_HELD) {
+		truth_hold_mutex();
+		truth_hold_rwsem();
+		truth_hold_percpu();
+		truth_hold_rcu();
+		truth_hold_awake();
+		truth_hold_both();
 		return 0;
 	}
 	if (command != TRUTH_OPERATION && command != TRUTH_WITHOUT_TURNS && !op.pairs)
@@ -478,6 +576,15 @@ static int __init truth_init(void)
 	spin_lock_init(&truth_put_off.lock);
 	spin_lock(&truth_busy.lock);
 	preempt_enable();
+
+	mutex_init(&truth_held_mutex.lock);
+	mutex_init(&truth_held_rcu.lock);
+	mutex_init(&truth_held_awake.lock);
+	mutex_init(&truth_held_outer.lock);
+	mutex_init(&truth_held_inner.lock);
+	init_rwsem(&truth_held_rwsem.lock);
+	if (percpu_init_rwsem(&truth_held_percpu.lock))
+		return -ENOMEM;
 
 	truth_workqueue = alloc_workqueue("truth", 0, 0);
 	truth_object = kzalloc(sizeof(*truth_object), GFP_KERNEL);

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""For how long locks that containers share are held, by whom, and what for holders sleep."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partywall.record.functions import TRIED, plain_name
+from partywall.record.hooks import Sleep
+from partywall.record.recording import LINE_SHIFT, NOWHERE, Kind, Recording, kinds_of, numbers_of
+from partywall.results.held import Held, HeldLock, Holder, SleepKind, Spell, Wait
+
+Array = npt.NDArray[Any]
+
+MOST = 32
+"""Locks that are kept: those held asleep longest, then those held longest."""
+
+_PREEMPTED = Sleep("preempted", "preempted")
+
+
+@dataclass
+class _Sum:
+    times: int = 0
+    slept: int = 0
+    ns: int = 0
+    asleep: int = 0
+    longest: int = 0
+    tried: int = 0
+    tried_ns: int = 0
+    longest_tried: int = 0
+    sleeps: dict[tuple[str, str, str], list[int]] = field(
+        default_factory=lambda: defaultdict(lambda: [0, 0])
+    )
+
+
+def used_by_several(recorded: Recording, container: Array, addresses: set[int]) -> set[int]:
+    """Return those of these lock words whose line several containers use, or one and a thread.
+
+    ``container``: of each party, below 0 for a kernel thread in charged work.
+    """
+    wanted = {address >> LINE_SHIFT for address in addresses}
+    users: dict[int, set[int]] = defaultdict(set)
+    for party, whose in zip(recorded.parties, container, strict=True):
+        keys = party.lines["key"]
+        own = keys[kinds_of(keys) != int(Kind.BACKGROUND)]
+        for number in wanted.intersection(numbers_of(own).tolist()):
+            users[number].add(max(-1, int(whose)))
+    return {address for address in addresses if len(users[address >> LINE_SHIFT]) > 1}
+
+
+class HeldLocks:
+    """Names and adds up what the recorder has of times.
+
+    ``name``: object and field at an address; ``code``: the function that an address
+    is in, ``is_code``: whether it is in any.
+    """
+
+    def __init__(
+        self,
+        recorded: Recording,
+        sleeps: tuple[Sleep, ...],
+        *,
+        operations: int,
+        name: Callable[[int], tuple[str, str]],
+        code: Callable[[int], str],
+        is_code: Callable[[int], bool],
+    ) -> None:
+        self._recorded = recorded
+        self._sleeps = sleeps
+        self._operations = operations
+        self._name = name
+        self._code = code
+        self._is_code = is_code
+
+    def _function(self, number: int) -> Sleep:
+        if number == NOWHERE or number >= len(self._sleeps):
+            return _PREEMPTED
+        return self._sleeps[number]
+
+    def _lock_name(self, address: int) -> str:
+        what, path = self._name(address)
+        return what if path in what else f"{what} {path}"
+
+    def _at(self, sleep: Sleep, at: int) -> str:
+        """The lock that is waited for; else the caller of the function that waits."""
+        if not at:
+            return ""
+        # If its caller was not seen to try any lock, the recorder has the call.
+        if sleep.function in TRIED and not self._is_code(at):
+            return self._lock_name(at)
+        return self._code(at)
+
+    def conclude(self, shown: Callable[[int], bool]) -> Held | None:
+        """Return what is known of times, None if the guest's clock was not read.
+
+        ``shown``: whether containers share the lock at an address.
+        """
+        recorded = self._recorded
+        if not recorded.instruction_ns:
+            return None
+        sums = self._sums(shown)
+        locks = [self._lock(address, holders) for address, holders in sums.items()]
+        locks = [lock for lock in locks if lock.ns or any(one.slept for one in lock.holders)]
+        locks.sort(key=_order)
+        return Held(locks=locks[:MOST], waits=self._waits(locks))
+
+    def _sums(self, shown: Callable[[int], bool]) -> dict[int, dict[tuple[str, bool], _Sum]]:
+        recorded = self._recorded
+        sums: dict[int, dict[tuple[str, bool], _Sum]] = defaultdict(lambda: defaultdict(_Sum))
+        wanted = {address for address in _candidates(recorded.holds) if shown(address)}
+        for row in recorded.holds:
+            if int(row["address"]) not in wanted:
+                continue
+            who = self._code(int(row["taker"])), bool(row["shared"])
+            found = sums[int(row["address"])][who]
+            found.times += int(row["times"])
+            found.slept += int(row["slept"])
+            found.asleep += int(row["asleep_ns"])
+            found.ns += int(row["instructions"]) * recorded.instruction_ns + int(row["asleep_ns"])
+            found.longest = max(found.longest, int(row["longest_ns"]))
+            found.tried += int(row["tried"])
+            found.tried_ns += int(row["tried_ns"])
+            found.longest_tried = max(found.longest_tried, int(row["longest_tried_ns"]))
+        for row in recorded.sleeps:
+            if int(row["address"]) not in wanted or not row["ns"]:
+                continue
+            who = self._code(int(row["taker"])), bool(row["shared"])
+            sleep = self._function(int(row["function"]))
+            key = sleep.kind, plain_name(sleep.function), self._at(sleep, int(row["at"]))
+            spell = sums[int(row["address"])][who].sleeps[key]
+            spell[0] += int(row["times"])
+            spell[1] += int(row["ns"])
+        return sums
+
+    def _lock(self, address: int, holders: dict[tuple[str, bool], _Sum]) -> HeldLock:
+        each = self._operations
+        what, path = self._name(address)
+        found = [
+            Holder(
+                by=by,
+                shared=shared,
+                times=one.times / each,
+                slept=one.slept / each,
+                ns=one.ns / each,
+                asleep_ns=one.asleep / each,
+                longest_ns=float(one.longest),
+                sleeps=self._spells(one),
+                tried=one.tried / each,
+                tried_ns=one.tried_ns / each,
+                longest_tried_ns=float(one.longest_tried),
+            )
+            for (by, shared), one in holders.items()
+        ]
+        found.sort(key=lambda one: (-one.asleep_ns, -one.ns, one.by))
+        return HeldLock(address=f"{address:#x}", object=what, field=path, holders=found)
+
+    def _spells(self, one: _Sum) -> list[Spell]:
+        spells = [
+            Spell(
+                kind=_kind(kind),
+                function=function,
+                at=at,
+                times=times / self._operations,
+                ns=ns / self._operations,
+            )
+            for (kind, function, at), (times, ns) in one.sleeps.items()
+        ]
+        return sorted(spells, key=lambda spell: (-spell.ns, spell.function, spell.at))
+
+    def _waits(self, locks: list[HeldLock]) -> list[Wait]:
+        """Functions that wait but for locks and events, with the locks that are held meanwhile."""
+        under: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        for lock in locks:
+            for holder in lock.holders:
+                name = f"{lock.name}, shared" if holder.shared else lock.name
+                for spell in holder.sleeps:
+                    under[spell.function, spell.at][name] += spell.ns
+        calls: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        sums: dict[tuple[str, str, str], _Sum] = defaultdict(_Sum)
+        for row in self._recorded.waits:
+            sleep = self._function(int(row["function"]))
+            if sleep.kind in ("lock", "event", "timer", "preempted"):
+                continue
+            function, by = plain_name(sleep.function), self._code(int(row["at"]))
+            one = sums[sleep.kind, function, by]
+            # One that ends by calling another one of that name is called once.
+            called = calls[function, by]
+            called[sleep.function] += int(row["times"])
+            one.times = max(called.values())
+            one.slept += int(row["slept"])
+            one.ns += int(row["ns"])
+            one.longest = max(one.longest, int(row["longest_ns"]))
+        found = [
+            Wait(
+                kind=_kind(kind),
+                function=function,
+                by=by,
+                times=one.times / self._operations,
+                slept=one.slept / self._operations,
+                ns=one.ns / self._operations,
+                longest_ns=float(one.longest),
+                under=_longest(under[function, by]),
+            )
+            for (kind, function, by), one in sums.items()
+        ]
+        return sorted(found, key=lambda wait: (-wait.ns, wait.function, wait.by))
+
+
+def _candidates(holds: Array) -> list[int]:
+    """Locks that anybody slept with or for, and of the others those that most ran under.
+
+    To look up what a lock is takes long, and there are thousands.
+    """
+    addresses, place = np.unique(holds["address"], return_inverse=True)
+    asleep = np.bincount(place, holds["asleep_ns"] + holds["tried_ns"], len(addresses))
+    ran = np.bincount(place, np.where(holds["shared"], 0, holds["instructions"]), len(addresses))
+    chosen = asleep > 0
+    chosen[np.argsort(-ran, kind="stable")[: 2 * MOST]] = True
+    return [int(address) for address in addresses[chosen]]
+
+
+def _order(lock: HeldLock) -> tuple[float, float, float, float, str]:
+    shared = sum(one.asleep_ns for one in lock.holders)
+    return (-lock.asleep_ns, -lock.waited_ns, -shared, -lock.ns, lock.address)
+
+
+def _longest(times: dict[str, float]) -> list[str]:
+    return sorted(times, key=lambda name: (-times[name], name))
+
+
+def _kind(kind: str) -> SleepKind:
+    # What `partywall.record.functions.SLEEPS` has for keys; the model refuses all others.
+    return kind  # type: ignore[return-value]

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Locks that are held asleep and functions that wait, for people at a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from partywall.report.blocks import Flow, columns, indent, more, text
+from partywall.report.words import plain, rate
+from partywall.results.held import HeldLock, Holder, Spell
+from partywall.results.result import WorkloadResult
+
+SHOWN = 6
+"""Locks and waits that are shown unless all are asked for."""
+
+LEAST = 1_000.0
+"""Nanoseconds an operation: what is asleep for less is not told, unless all is asked for."""
+
+
+def ms(ns: float) -> str:
+    """Nanoseconds as milliseconds.
+
+    >>> [ms(ns) for ns in (0, 140_000, 13_200_000)]
+    ['0 ms', '0.14 ms', '13.2 ms']
+    """
+    return f"{rate(ns / 1e6)} ms"
+
+
+def asleep(workload: WorkloadResult, least: float = LEAST) -> list[HeldLock]:
+    """Return the locks whose holder sleeps, the one that is longest asleep first."""
+    if workload.held is None:
+        return []
+    return [lock for lock in workload.held.asleep if lock.asleep_ns >= least]
+
+
+def longest(workload: WorkloadResult) -> HeldLock | None:
+    """Return the lock that is held longest at once by a holder that sleeps."""
+    return max(asleep(workload), key=lambda lock: lock.longest_ns, default=None)
+
+
+def over(workload: WorkloadResult, limit: float) -> list[HeldLock]:
+    """Return the locks that are held for longer than so many milliseconds, and asleep."""
+    return [lock for lock in asleep(workload, 0.0) if lock.longest_ns > limit * 1e6]
+
+
+def brief(workload: WorkloadResult) -> str:
+    """Return how long a lock is held at most that is held asleep; "?" if that is not known."""
+    if workload.held is None:
+        return "?"
+    lock = longest(workload)
+    return "-" if lock is None else ms(lock.longest_ns)
+
+
+def verdict(workload: WorkloadResult) -> str | None:
+    """Return what the holder of the lock that is longest asleep does, in words."""
+    locks = asleep(workload)
+    if not locks:
+        return None
+    lock = locks[0]
+    return (
+        f"one asleep for all: {lock.name} is held for {ms(lock.longest_ns)} at most, "
+        f"asleep {ms(lock.asleep_ns)} an operation, in {_what(lock.sleeps)}"
+    )
+
+
+def blocks(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
+    """Locks that are held asleep, by whom and what for; then what waits, under which locks."""
+    if workload.held is None:
+        return
+    least = 0.0 if verbose else LEAST
+    locks = [lock for lock in workload.held.locks if sum(_asleep(lock)) > least]
+    said = verdict(workload)
+    if said is not None:
+        yield ""
+        yield text(said, "bold")
+    if locks:
+        shown = locks if verbose else locks[:SHOWN]
+        table = columns(
+            ("at most", "held/op", "asleep/op", "waited/op"), "ms: lock, who has it, what for"
+        )
+        for lock in shown:
+            table.add_row(
+                rate(max(one.longest_ns for one in lock.told) / 1e6),
+                rate(sum(one.ns for one in lock.told) / 1e6),
+                rate(sum(_asleep(lock)) / 1e6),
+                rate(lock.waited_ns / 1e6),
+                Flow(text(lock.name, "bold"), *_holders(lock, verbose)),
+            )
+        yield indent(table, 2)
+        if len(locks) > len(shown):
+            yield more(len(locks) - len(shown), "lock")
+    yield from _waits(workload, verbose)
+
+
+def _asleep(lock: HeldLock) -> list[float]:
+    return [one.asleep_ns for one in lock.told]
+
+
+def _holders(lock: HeldLock, verbose: bool) -> Iterator[Text]:
+    """Who has a lock asleep, longest first: all of them, or the first two."""
+    found = [one for one in lock.told if one.asleep_ns > 0]
+    for one in found if verbose else found[:2]:
+        yield text(_holder(one), "cyan")
+
+
+def _holder(one: Holder) -> str:
+    shared = ", shared" if one.shared else ""
+    return f"{one.by}{shared}: {_what(one.sleeps)}"
+
+
+def _what(sleeps: Sequence[Spell]) -> str:
+    """What is slept for, the longest first, down to a tenth of all."""
+    total = sum(one.ns for one in sleeps)
+    names: dict[str, float] = {}
+    for one in sleeps:
+        words = f"a wait for {one.words}" if one.kind == "lock" else one.words
+        names[words] = names.get(words, 0.0) + one.ns
+    told = [name for name, ns in names.items() if ns >= total / 10]
+    return " and ".join(told) or "nothing that is known"
+
+
+def _waits(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
+    assert workload.held is not None
+    waits = [one for one in workload.held.waits if verbose or one.ns >= LEAST]
+    if not waits:
+        return
+    yield ""
+    yield Text(plain("what an operation waits for, its kernel threads' work included:"))
+    table = columns(("times/op", "ms/op", "at most"), "function, who calls it, under which locks")
+    shown = waits if verbose else waits[:SHOWN]
+    for wait in shown:
+        pieces = [text(wait.function, "bold"), text(f"from {wait.by}", "cyan")]
+        if wait.under:
+            pieces.append(text(f"under {' and '.join(wait.under)}"))
+        table.add_row(
+            rate(wait.times), rate(wait.ns / 1e6), rate(wait.longest_ns / 1e6), Flow(*pieces)
+        )
+    yield indent(table, 2)
+    if len(waits) > len(shown):
+        yield more(len(waits) - len(shown), "wait")

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""For how long locks are held and what waits, sleep included, in the guest's time.
+
+Nanoseconds of the guest: two for an instruction that the task runs, and what the guest's
+clock says of the time that it sleeps. Rates are per operation of the workload.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from partywall.results.document import Model
+
+SleepKind = Literal[
+    "rcu",
+    "work",
+    "stop",
+    "lock",
+    "completion",
+    "memory",
+    "device",
+    "timer",
+    "event",
+    "preempted",
+]
+"""What a task sleeps for: a grace period of RCU, a work item or kernel thread, all CPUs to stop,
+another lock, a completion, free memory, a device, time, something else, or its turn."""
+
+
+class Spell(Model):
+    """What a task sleeps for."""
+
+    kind: SleepKind
+    function: str = Field(description="In which it sleeps; of several the outermost one.")
+    at: str = Field(description="The lock that it waits for, or who called that function.")
+    times: float
+    ns: float
+
+    @property
+    def words(self) -> str:
+        """For people: the lock by name, or the function."""
+        return self.at if self.kind == "lock" and self.at else self.function
+
+
+class Holder(Model):
+    """A function that takes a lock, and for how long it has it."""
+
+    by: str
+    shared: bool = Field(description="With others that share it; who wants it alone waits.")
+    times: float = Field(description="Times held.")
+    slept: float = Field(description="Of these, those in which the holder slept.")
+    ns: float = Field(description="Held in all.")
+    asleep_ns: float = Field(description="Of that, while the holder slept.")
+    longest_ns: float = Field(description="Held at most, once.")
+    sleeps: list[Spell] = Field(description="What the holder slept for, longest first.")
+    tried: float = Field(description="Times that it slept until it had the lock.")
+    tried_ns: float = Field(description="For so long in all.")
+    longest_tried_ns: float = Field(description="And at most, once.")
+
+
+class HeldLock(Model):
+    """A lock that containers share, held asleep or waited for asleep, or in a wall."""
+
+    address: Annotated[str, Field(pattern=r"^0x[0-9a-f]{1,16}$")]
+    object: str
+    field: str
+    holders: list[Holder] = Field(description="By the function that takes it, longest first.")
+
+    @property
+    def name(self) -> str:
+        """Object and field, unless the object is the lock."""
+        return self.object if self.field in self.object else f"{self.object} {self.field}"
+
+    @property
+    def alone(self) -> list[Holder]:
+        """Those that keep all others out."""
+        return [one for one in self.holders if not one.shared]
+
+    @property
+    def times(self) -> float:
+        """Times held exclusively."""
+        return sum(one.times for one in self.alone)
+
+    @property
+    def ns(self) -> float:
+        """Held exclusively, in all."""
+        return sum(one.ns for one in self.alone)
+
+    @property
+    def asleep_ns(self) -> float:
+        """Held exclusively by a holder that sleeps."""
+        return sum(one.asleep_ns for one in self.alone)
+
+    @property
+    def longest_ns(self) -> float:
+        """Held exclusively at most."""
+        return max((one.longest_ns for one in self.alone), default=0.0)
+
+    @property
+    def waited_ns(self) -> float:
+        """Slept for, by whoever wanted it."""
+        return sum(one.tried_ns for one in self.holders)
+
+    @property
+    def told(self) -> list[Holder]:
+        """Those to tell of: who keeps all others out, if any of them sleeps, else who shares it."""
+        return self.alone if self.asleep_ns else [one for one in self.holders if one.shared]
+
+    @property
+    def sleeps(self) -> list[Spell]:
+        """What exclusive holders sleep for, all places in the code together, longest first."""
+        sums: dict[tuple[SleepKind, str], Spell] = {}
+        for spell in (spell for one in self.alone for spell in one.sleeps):
+            key = spell.kind, spell.words
+            known = sums.get(key)
+            sums[key] = (
+                spell
+                if known is None
+                else known.model_copy(
+                    update={"times": known.times + spell.times, "ns": known.ns + spell.ns}
+                )
+            )
+        return sorted(sums.values(), key=lambda one: (-one.ns, one.words))
+
+
+class Wait(Model):
+    """A function that waits, called by the workload, and not from another one that does."""
+
+    kind: SleepKind
+    function: str
+    by: str = Field(description="Who called it.")
+    times: float
+    slept: float = Field(description="Of these, those in which it slept.")
+    ns: float = Field(description="It took in all.")
+    longest_ns: float
+    under: list[str] = Field(description="Locks that were held meanwhile, longest first.")
+
+
+class Held(Model):
+    """Locks and waits of one workload, by the guest's clock."""
+
+    locks: list[HeldLock] = Field(description="Held asleep longest first.")
+    waits: list[Wait] = Field(description="Longest first.")
+
+    @property
+    def asleep(self) -> list[HeldLock]:
+        """Locks whose exclusive holders sleep."""
+        return [lock for lock in self.locks if lock.asleep_ns > 0]

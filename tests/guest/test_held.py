@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Locks that are held for a known time, asleep or awake, are said to be held for that long."""
+
+from __future__ import annotations
+
+import constructed
+import pytest
+from constructed import HELD_FOR, MS
+
+from partywall.core.progress import Quiet
+from partywall.kernels import Kernel
+from partywall.results.held import Held, HeldLock
+
+CONTAINERS = 4
+
+# A timer's interrupt, and the CPUs that run before the one that it wakes.
+TOLERANCE = 0.05
+
+
+@pytest.fixture(scope="session")
+def held(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Held:
+    ready = constructed.loaded(kernel, tmp_path_factory.mktemp("modules"), Quiet())
+    found = constructed.measured(ready, CONTAINERS, Quiet(), constructed.HELD)
+    assert found.held is not None
+    return found.held
+
+
+def lock(held: Held, name: str) -> HeldLock:
+    # A lock of the lock's own, for its list of waiters, is held for less.
+    return next(one for one in held.locks if one.object == name)
+
+
+@pytest.mark.parametrize("name", list(HELD_FOR))
+def test_a_lock_is_held_for_as_long_as_the_module_holds_it(held: Held, name: str) -> None:
+    found = lock(held, name)
+    assert found.times == 1
+    assert found.ns == pytest.approx(HELD_FOR[name], rel=TOLERANCE)
+    assert found.longest_ns == pytest.approx(HELD_FOR[name], rel=TOLERANCE)
+    (holder,) = found.holders
+    assert holder.by == name.replace("held", "hold")
+    assert not holder.shared
+
+
+@pytest.mark.parametrize("name", ["truth_held_mutex", "truth_held_rwsem", "truth_held_percpu"])
+def test_what_a_holder_sleeps_for_is_known_with_its_time(held: Held, name: str) -> None:
+    found = lock(held, name)
+    (holder,) = found.holders
+    assert holder.slept == 1
+    assert found.asleep_ns == pytest.approx(HELD_FOR[name], rel=TOLERANCE)
+    most, *less = found.sleeps
+    assert (most.kind, most.function) == ("timer", "usleep_range")
+    assert most.times == 1
+    assert most.ns == pytest.approx(HELD_FOR[name], rel=TOLERANCE)
+    assert sum(one.ns for one in less) < TOLERANCE * HELD_FOR[name]
+
+
+def test_who_is_awake_does_not_sleep(held: Held) -> None:
+    assert lock(held, "truth_held_awake").asleep_ns == 0
+
+
+def test_a_grace_period_is_waited_for_under_its_lock(held: Held) -> None:
+    found = lock(held, "truth_held_rcu")
+    most = found.sleeps[0]
+    assert (most.kind, most.function) == ("rcu", "synchronize_rcu")
+    assert most.times == 1
+    (wait,) = (one for one in held.waits if one.by == "truth_hold_rcu" and one.slept)
+    assert (wait.function, wait.times) == ("synchronize_rcu", 1)
+    assert wait.under[0] == found.name
+    assert found.ns == pytest.approx(wait.ns, rel=TOLERANCE)
+
+
+def test_who_waits_for_a_lock_is_asleep_for_as_long_as_others_have_it(held: Held) -> None:
+    (holder,) = lock(held, "truth_held_rwsem").holders
+    each = HELD_FOR["truth_held_rwsem"]
+    assert 0 < holder.tried <= 1
+    # Those before him have it one after the other.
+    most = (CONTAINERS - 1) * each * (1 + TOLERANCE)
+    assert each * (1 - TOLERANCE) < holder.longest_tried_ns < most
+
+
+def test_a_holder_that_waits_for_another_lock_names_it(held: Held) -> None:
+    outer, inner = lock(held, "truth_held_outer"), lock(held, "truth_held_inner")
+    most = outer.sleeps[0]
+    assert (most.kind, most.function, most.at) == ("lock", "mutex_lock", inner.name)
+    # A worker has it for so long, of which is known for how long others wait for it.
+    for slept in (most.ns, inner.waited_ns, inner.holders[0].longest_tried_ns):
+        assert slept == pytest.approx(5 * MS, rel=TOLERANCE)
+    assert inner.asleep_ns == 0
+    assert "completion" in {one.kind for one in outer.sleeps}
