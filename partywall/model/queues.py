@@ -333,8 +333,10 @@ def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
             moved = station.transfers if number else 0.0
             yield station.model_copy(update={"deferred": moved}), queue
     for lock in holdings(result):
-        figures = {"own": lock.own, "held": lock.held, "asleep": lock.asleep}
-        yield Station(object=lock.name, line=0, transfers=0.0, **figures), Queue(0.0, **figures)
+        queue = Queue(0.0, own=lock.own, held=lock.held, asleep=lock.asleep)
+        station = Station(object=lock.name, line=0, transfers=0.0)
+        figures = {"own": queue.own, "held": queue.held, "asleep": queue.asleep}
+        yield station.model_copy(update=figures), queue
 
 
 def _others(
