@@ -9,6 +9,7 @@ from partywall.core.topology import Topology
 from partywall.results.counts import CallCount, Instructions
 from partywall.results.failures import Failure
 from partywall.results.fields import FieldUse
+from partywall.results.held import Held, HeldLock, Holder, Spell, Wait
 from partywall.results.result import Deferred, Line, LineObject, Lock, Result, Sums, WorkloadResult
 from partywall.results.setting import Environment, KernelId
 from partywall.results.sites import Site, Uses
@@ -112,6 +113,49 @@ def lock(name: str, instructions: float, **more: Any) -> Lock:
         "waited": 0.0,
     }
     return Lock(object=name, instructions=instructions, **(given | more))
+
+
+def held(longest: float = 13.2e6, asleep: float = 2e6) -> Held:
+    """A lock that is held asleep, one that hardly is, and a function that waits."""
+    spells = [
+        Spell(
+            kind="rcu",
+            function="synchronize_rcu_expedited",
+            at="unregister",
+            times=1,
+            ns=asleep * 0.7,
+        ),
+        Spell(kind="lock", function="mutex_lock", at="exp_mutex", times=1, ns=asleep * 0.29),
+        Spell(kind="preempted", function="preempted", at="", times=1, ns=asleep * 0.01),
+    ]
+    holder = Holder(
+        by="cleanup_net",
+        shared=False,
+        times=0.2,
+        slept=0.2,
+        ns=asleep * 1.5,
+        asleep_ns=asleep,
+        longest_ns=longest,
+        sleeps=spells,
+        tried=0.1,
+        tried_ns=7e6,
+        longest_tried_ns=9e6,
+    )
+    lock = HeldLock(address="0xffffffff82c00040", object="rtnl_mutex", field="", holders=[holder])
+    quick = holder.model_copy(update={"asleep_ns": 10.0, "longest_ns": 20.0, "by": "quick"})
+    more = {"object": "quick_mutex", "address": "0xffffffff82c00080", "holders": [quick]}
+    other = lock.model_copy(update=more)
+    wait = Wait(
+        kind="rcu",
+        function="rcu_barrier",
+        by="netdev_run_todo",
+        times=0.2,
+        slept=0.2,
+        ns=3e6,
+        longest_ns=24e6,
+        under=["rtnl_mutex"],
+    )
+    return Held(locks=[lock, other], waits=[wait])
 
 
 def result(*workloads: WorkloadResult) -> Result:

@@ -410,6 +410,19 @@ def test_a_limit_decides_the_exit_status(
         assert done.out
 
 
+def test_what_is_held_asleep_decides_it_too(partywall: Partywall, tmp_path: Path) -> None:
+    one = builders.isolated().model_copy(update={"held": builders.held(longest=13.2e6)})
+    path = tmp_path / "asleep.json"
+    path.write_text(document.dump(builders.result(one)))
+    assert store.load(path).workloads == [one]
+    for limit, status in (("13.1", 1), ("13.3", 0)):
+        done = partywall("report", path, "--fail-held", limit)
+        assert (done.status, done.err) == (status, "")
+    assert "not ok 1" in partywall("report", path, "--ktap", "--fail-held", "5").out
+    refused(partywall("report", path, "--fail-held", "-1"), USAGE, "--fail-held")
+    refused(partywall("report", path, "-w", one.title, "--fail-held", "1"), USAGE, "whole result")
+
+
 def test_a_result_without_walls_is_below_any_limit(partywall: Partywall, tmp_path: Path) -> None:
     path = tmp_path / "isolated.json"
     path.write_text(document.dump(builders.result(builders.isolated())))

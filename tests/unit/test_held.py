@@ -21,7 +21,7 @@ from partywall.report import held as report
 from partywall.report import html, ktap, terminal
 from partywall.report import predict as predictions
 from partywall.results.counts import CallCount
-from partywall.results.held import Held, HeldLock, Holder, SleepKind, Spell, Wait
+from partywall.results.held import Held, SleepKind
 from partywall.results.result import WorkloadResult
 
 RTNL, OTHER = 0xFFFFFFFF82C00040, 0xFFFFFFFF82C00080
@@ -181,48 +181,6 @@ def test_every_function_that_waits_waits_for_something_that_results_know() -> No
     assert plain_name("rwsem_down_write_slowpath") == "down_write"
 
 
-def held(longest: float = 13.2e6, asleep: float = 2e6) -> Held:
-    spells = [
-        Spell(
-            kind="rcu",
-            function="synchronize_rcu_expedited",
-            at="unregister",
-            times=1,
-            ns=asleep * 0.7,
-        ),
-        Spell(kind="lock", function="mutex_lock", at="exp_mutex", times=1, ns=asleep * 0.29),
-        Spell(kind="preempted", function="preempted", at="", times=1, ns=asleep * 0.01),
-    ]
-    holder = Holder(
-        by="cleanup_net",
-        shared=False,
-        times=0.2,
-        slept=0.2,
-        ns=asleep * 1.5,
-        asleep_ns=asleep,
-        longest_ns=longest,
-        sleeps=spells,
-        tried=0.1,
-        tried_ns=7e6,
-        longest_tried_ns=9e6,
-    )
-    lock = HeldLock(address="0xffffffff82c00040", object="rtnl_mutex", field="", holders=[holder])
-    quick = holder.model_copy(update={"asleep_ns": 10.0, "longest_ns": 20.0, "by": "quick"})
-    more = {"object": "quick_mutex", "address": "0xffffffff82c00080", "holders": [quick]}
-    other = lock.model_copy(update=more)
-    wait = Wait(
-        kind="rcu",
-        function="rcu_barrier",
-        by="netdev_run_todo",
-        times=0.2,
-        slept=0.2,
-        ns=3e6,
-        longest_ns=24e6,
-        under=["rtnl_mutex"],
-    )
-    return Held(locks=[lock, other], waits=[wait])
-
-
 def workload(found: Held | None) -> WorkloadResult:
     return builders.signal().model_copy(update={"held": found})
 
@@ -236,18 +194,18 @@ def shown(one: WorkloadResult, *, verbose: bool = False, width: int = 80) -> str
 
 
 def test_the_report_says_who_holds_what_asleep_for_how_long_and_what_for() -> None:
-    text = shown(workload(held()))
+    text = shown(workload(builders.held()))
     assert "one asleep for all: rtnl_mutex is held for 13.2 ms at most" in text
     assert "asleep 2.00 ms an operation" in text
     assert "in synchronize_rcu_expedited and a wait for exp_mutex" in text
     assert "13.2 3.00 2.00 7.00 rtnl_mutex cleanup_net: synchronize_rcu_expedited" in text
     assert "0.20 3.00 24.0 rcu_barrier from netdev_run_todo under rtnl_mutex" in text
     assert "quick_mutex" not in text
-    assert "quick_mutex" in shown(workload(held()), verbose=True)
+    assert "quick_mutex" in shown(workload(builders.held()), verbose=True)
 
 
 def test_the_summary_has_the_longest_time_in_a_column_of_its_own() -> None:
-    text = shown(workload(held()))
+    text = shown(workload(builders.held()))
     assert "of all held" in text
     assert "13.2 ms" in text.partition("waits wall")[0]
     assert "held" not in shown(workload(None)).partition("waits wall")[0]
@@ -257,11 +215,13 @@ def test_the_summary_has_the_longest_time_in_a_column_of_its_own() -> None:
 
 @pytest.mark.parametrize(("limit", "count"), [(13.1, 1), (13.3, 0), (0, 2)])
 def test_locks_held_for_longer_than_a_limit_are_over_it(limit: float, count: int) -> None:
-    assert len(report.over(workload(held()), limit)) == count
+    assert len(report.over(workload(builders.held()), limit)) == count
 
 
 def test_ktap_fails_what_is_held_for_longer_than_the_limit() -> None:
-    result = builders.result(workload(held()).model_copy(update={"walls": [], "objects": []}))
+    result = builders.result(
+        workload(builders.held()).model_copy(update={"walls": [], "objects": []})
+    )
     assert "not ok" not in ktap.render(result, 100.0)
     assert "rtnl_mutex is held for 13.2 ms" in ktap.render(result, 100.0)
     text = ktap.render(result, 100.0, 5.0)
@@ -272,7 +232,7 @@ def test_ktap_fails_what_is_held_for_longer_than_the_limit() -> None:
 
 def test_a_page_has_who_holds_what_and_what_waits() -> None:
     profile = profiles.load(profiles.DEFAULT)
-    page = html.render(builders.result(workload(held())), None, profile)
+    page = html.render(builders.result(workload(builders.held())), None, profile)
     assert "one asleep for all: rtnl_mutex is held for 13.2 ms at most" in page
     assert "synchronize_rcu_expedited, exp_mutex, preempted" in page
     assert "what an operation waits for: rcu_barrier 3.00 ms" in page
@@ -280,7 +240,7 @@ def test_a_page_has_who_holds_what_and_what_waits() -> None:
 
 
 def test_a_lock_that_sleepers_share_is_told_as_shared() -> None:
-    found = held()
+    found = builders.held()
     holder = found.locks[0].holders[0].model_copy(update={"shared": True})
     lock = found.locks[0].model_copy(update={"holders": [holder]})
     text = shown(workload(found.model_copy(update={"locks": [lock]})))
@@ -292,7 +252,7 @@ def test_a_lock_that_sleepers_share_is_told_as_shared() -> None:
 def test_what_is_held_asleep_bounds_all_together() -> None:
     """By 2 ms an operation, however many there are and whatever else they do."""
     profile = profiles.load(profiles.DEFAULT)
-    one = workload(held(asleep=2e6)).model_copy(update={"locks": [], "waits": []})
+    one = workload(builders.held(asleep=2e6)).model_copy(update={"locks": [], "waits": []})
     found = queues.predict(one, profile, [1, 2, 64])
     for point in found.points:
         assert point.containers * point.throughput.usual == pytest.approx(500)
@@ -304,7 +264,7 @@ def test_what_is_held_asleep_bounds_all_together() -> None:
 
 def test_what_sleeps_for_less_than_it_runs_bounds_many_alone() -> None:
     profile = profiles.load(profiles.DEFAULT)
-    one = builders.workload("w", [], held=held(asleep=1e3))
+    one = builders.workload("w", [], held=builders.held(asleep=1e3))
     found = queues.predict(one, profile, [1, 64])
     assert found.points[0].relative.usual == 1
     assert 64 * found.points[1].throughput.usual == pytest.approx(1e6)
@@ -315,12 +275,14 @@ def test_what_the_guests_clock_tells_is_no_longer_unknown() -> None:
     lock = builders.lock("rtnl_mutex", 350, slept=0.25, waited=0.25)
     one = builders.workload("w", [], locks=[lock], waits=rcu)
     assert len(queues.unknowns(one)) == 3
-    assert queues.unknowns(one.model_copy(update={"held": held()})) == []
+    assert queues.unknowns(one.model_copy(update={"held": builders.held()})) == []
 
 
 def test_a_prediction_says_what_one_lock_lets_through() -> None:
     file = io.StringIO()
-    found = outlook(builders.result(workload(held())), None, profiles.load(profiles.DEFAULT))
+    found = outlook(
+        builders.result(workload(builders.held())), None, profiles.load(profiles.DEFAULT)
+    )
     predictions.render(found, Console(file=file, width=200))
     assert "asleep under one lock: 2.00 ms/op of the guest's time, rtnl_mutex" in file.getvalue()
     assert "all together at most 500 op/s" in file.getvalue()
