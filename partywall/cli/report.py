@@ -91,7 +91,7 @@ def report(
     if whole and (names or wall is not None or function is not None):
         raise UsageProblem(
             "-w, --wall and --function choose what is shown at a terminal; the other views "
-            "and --fail-above are of the whole result",
+            "and what --fail-above and --fail-held decide are of the whole result",
             "leave out the one or the other",
         )
     profile = profiles.load(profile_name)
