@@ -27,6 +27,17 @@ struct reason {
 	char text[REASON_LENGTH];
 };
 
+/* Of what one container of two is asked to do; see take.h. */
+struct ask {
+	_Atomic unsigned int ready, asked, answered;
+	unsigned int what;
+	unsigned long count;		/* operations to try, or seconds to take for */
+	_Atomic unsigned long done;	/* operations */
+	_Atomic int error, stopped;
+	int killed;
+	unsigned int processes;
+};
+
 struct barrier {
 	struct gate here, settled;	/* before the round */
 	struct gate start, end;		/* of its windows */
@@ -34,6 +45,7 @@ struct barrier {
 	struct gate ready;		/* for the next one */
 	struct gate looked;		/* at what is left when all are gone */
 	_Atomic unsigned int failed, reasons;
+	struct ask asks[2];		/* of who takes, and of its neighbour */
 	struct reason why[REASONS];
 };
 

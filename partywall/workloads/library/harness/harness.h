@@ -34,4 +34,7 @@ extern const struct workload workload;
 /* Prints what failed, with errno, and ends the process with status 1. */
 void fail(const char *what) __attribute__((noreturn));
 
+/* What fail() calls first, if set; errno is that of what failed. */
+extern void (*failing)(void);
+
 #endif

@@ -25,6 +25,7 @@
 
 #include "barrier.h"
 #include "harness.h"
+#include "outside.h"
 #include "partywall.h"
 #include "spread.h"
 
@@ -39,27 +40,8 @@
 /* At least two, of 100 Hz. */
 #define TICK_NS 20000000
 
-#define CGROUPS "/sys/fs/cgroup/partywall"
 /* Says that containers end because they are to. */
 #define ENDED "/run/ended"
-
-static void rest(long seconds, long nanoseconds)
-{
-	const struct timespec time = { .tv_sec = seconds, .tv_nsec = nanoseconds };
-
-	nanosleep(&time, NULL);
-}
-
-static void put(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-
-	/* What is not there, or can't, changes nothing: the next look says what is left. */
-	if (fd < 0)
-		return;
-	(void)!write(fd, text, strlen(text));
-	close(fd);
-}
 
 /* What was used lately is taken at a later time only. */
 static void reclaim(void)
@@ -112,7 +94,6 @@ static void keep_round(struct barrier *b, unsigned int containers, unsigned int 
 	gate_wait(b, &b->looked, containers + 1);
 }
 
-/* As files/init has made them. */
 static void end_containers(char **numbers, int count)
 {
 	char path[160];
@@ -121,28 +102,18 @@ static void end_containers(char **numbers, int count)
 	if (fd < 0 || close(fd))
 		fail(ENDED);
 	for (n = 0; n < count; n++) {
-		snprintf(path, sizeof(path), CGROUPS "/c%s/cgroup.kill", numbers[n]);
+		snprintf(path, sizeof(path), CONTAINERS_CGROUP "/c%s/cgroup.kill", numbers[n]);
 		put(path, "1");
 	}
 	for (n = 0; n < count; n++) {
 		/* Whoever started it removes its cgroup. */
-		snprintf(path, sizeof(path), CGROUPS "/c%s", numbers[n]);
+		snprintf(path, sizeof(path), CONTAINERS_CGROUP "/c%s", numbers[n]);
 		while (!access(path, F_OK))
 			rest(0, MOMENT_NS);
 		snprintf(path, sizeof(path), "/containers/%s/rootfs", numbers[n]);
 		if (umount2(path, MNT_DETACH))
 			fail(path);
 	}
-}
-
-static unsigned int number(const char *text)
-{
-	unsigned long n = strtoul(text, NULL, 10);
-
-	errno = EINVAL;
-	if (!n)
-		fail(text);
-	return n;
 }
 
 int main(int argc, char **argv)

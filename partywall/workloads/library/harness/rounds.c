@@ -16,11 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ipc.h>
 #include <sys/mman.h>
-#include <sys/msg.h>
-#include <sys/sem.h>
-#include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -29,6 +25,7 @@
 
 #include "barrier.h"
 #include "cgroups.h"
+#include "clean.h"
 #include "partywall.h"
 #include "spread.h"
 
@@ -38,18 +35,6 @@
  * RCU, work items, the end of namespaces. Nobody runs, so that it costs little.
  */
 #define PAUSE_SECONDS 1
-
-static const char *const places[] = { "/tmp", "/volume", "/dev/shm", "/dev/mqueue" };
-
-static int drop(const char *path, const struct stat *st, int flag, struct FTW *walk)
-{
-	(void)st;
-	(void)flag;
-	/* What can't be removed is in nobody's way. */
-	if (walk->level)
-		(void)!remove(path);
-	return 0;
-}
 
 static void execute(char **words, unsigned int round)
 {
@@ -143,27 +128,10 @@ static void drop_in_root(void)
 		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") || lstat(path, &st) || st.st_dev != top.st_dev ||
 		    of_the_image(&st))
 			continue;
-		nftw(path, drop, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+		clean_directory(path);
 		(void)!remove(path);
 	}
 	closedir(root);
-}
-
-/* System V's, which stay when all are gone that use them. */
-static void drop_ipc(void)
-{
-	struct msqid_ds queue;
-	struct semid_ds set;
-	struct seminfo sets;
-	struct shmid_ds memory;
-	int last, n;
-
-	for (last = msgctl(0, MSG_INFO, &queue), n = 0; n <= last; n++)
-		msgctl(msgctl(n, MSG_STAT, &queue), IPC_RMID, NULL);
-	for (last = semctl(0, 0, SEM_INFO, &sets), n = 0; n <= last; n++)
-		semctl(semctl(n, 0, SEM_STAT, &set), 0, IPC_RMID);
-	for (last = shmctl(0, SHM_INFO, &memory), n = 0; n <= last; n++)
-		shmctl(shmctl(n, SHM_STAT, &memory), IPC_RMID, NULL);
 }
 
 /* What is below hands on what the container's own cgroup does. */
@@ -228,10 +196,9 @@ static void clear(void)
 	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
 		;
 	drop_cgroups();
-	for (size_t n = 0; n < sizeof(places) / sizeof(*places); n++)
-		nftw(places[n], drop, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+	clean_places();
 	drop_in_root();
-	drop_ipc();
+	clean_ipc();
 }
 
 /* Has the kernel do what is left to do of before, while all wait. */

@@ -18,10 +18,14 @@ static void say_failed(const char *why)
 		dprintf(STDERR_FILENO, "partywall: workload: %s\n", why);
 }
 
+void (*failing)(void);
+
 void fail(const char *what)
 {
 	char why[128];
 
+	if (failing)
+		failing();
 	snprintf(why, sizeof(why), "%s: %s", what, strerror(errno));
 	say_failed(why);
 	exit(1);

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "knobs.h"
+#include "outside.h"
+
+#define MOST 2048
+#define TOP "/proc/sys/"
+#define LENGTH 96
+
+struct knob {
+	char name[LENGTH], value[LENGTH], raised[LENGTH];
+};
+
+static struct knob knobs[MOST];
+static unsigned int count;
+
+static const char *const places[] = { "fs", "kernel", "net", "user", "vm" };
+/* No other is touched: kernel.panic may be doubled, and kernel.sysrq too. */
+static const char *const words[] = {
+	"max", "limit", "nr", "mni", "all", "sem", "mem", "thresh", "pages", "bytes", "keys",
+};
+
+static int may_limit(const char *path)
+{
+	for (size_t n = 0; n < sizeof(words) / sizeof(*words); n++)
+		if (strstr(path, words[n]))
+			return 1;
+	return 0;
+}
+
+/* Writes each number twice as large; returns 0 if there is anything else, or nothing. */
+static int twice(const char *text, char *raised)
+{
+	int used = 0, any = 0;
+	char *end;
+
+	while (*text) {
+		unsigned long value;
+
+		if (isspace(*text)) {
+			text++;
+			continue;
+		}
+		if (!isdigit(*text))
+			return 0;
+		value = strtoul(text, &end, 10);
+		/* Without end as it is, or as much as it can be. */
+		if (value < INT_MAX / 2 || (value > UINT_MAX && value < LONG_MAX / 2))
+			value *= 2;
+		used += snprintf(raised + used, LENGTH - used, "%s%lu", any ? " " : "", value);
+		if (used >= LENGTH)
+			return 0;
+		any |= value != 0;
+		text = end;
+	}
+	return any;
+}
+
+static int read_line(const char *path, char *text)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	ssize_t got;
+
+	if (fd < 0)
+		return 0;
+	got = read(fd, text, LENGTH - 1);
+	close(fd);
+	if (got <= 0)
+		return 0;
+	text[got] = 0;
+	text[strcspn(text, "\n")] = 0;
+	return 1;
+}
+
+static int consider(const char *path, const struct stat *st, int flag, struct FTW *walk)
+{
+	struct knob *knob = &knobs[count];
+	const char *name = path + strlen(TOP);
+
+	(void)walk;
+	if (count == MOST || flag != FTW_F || !(st->st_mode & S_IWUSR) || strlen(name) >= LENGTH ||
+	    !may_limit(name) || !read_line(path, knob->value) ||
+	    !twice(knob->value, knob->raised) || !strcmp(knob->value, knob->raised))
+		return 0;
+	strcpy(knob->name, name);
+	count++;
+	return 0;
+}
+
+void knobs_find(void)
+{
+	char path[32];
+
+	for (size_t n = 0; n < sizeof(places) / sizeof(*places); n++) {
+		snprintf(path, sizeof(path), TOP "%s", places[n]);
+		nftw(path, consider, 16, FTW_PHYS);
+	}
+}
+
+unsigned int knobs_count(void)
+{
+	return count;
+}
+
+const char *knobs_name(unsigned int knob)
+{
+	static char dotted[LENGTH];
+
+	strcpy(dotted, knobs[knob].name);
+	for (char *place = dotted; *place; place++)
+		if (*place == '/')
+			*place = '.';
+	return dotted;
+}
+
+const char *knobs_value(unsigned int knob)
+{
+	static char joined[LENGTH];
+
+	strcpy(joined, knobs[knob].value);
+	for (char *place = joined; *place; place++)
+		if (isspace(*place))
+			*place = '/';
+	return joined;
+}
+
+static void write_all(unsigned int from, unsigned int to, int raise)
+{
+	char path[sizeof(TOP) + LENGTH];
+
+	for (unsigned int n = from; n < to; n++) {
+		snprintf(path, sizeof(path), TOP "%s", knobs[n].name);
+		put(path, raise ? knobs[n].raised : knobs[n].value);
+	}
+}
+
+void knobs_raise(unsigned int from, unsigned int to)
+{
+	write_all(from, to, 1);
+}
+
+void knobs_restore(unsigned int from, unsigned int to)
+{
+	write_all(from, to, 0);
+}

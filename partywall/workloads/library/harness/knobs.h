@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Limits of the machine that can be raised, and are as they were afterwards. */
+#ifndef KNOBS_H
+#define KNOBS_H
+
+/* Finds all below /proc/sys that are whole numbers and by their name may be limits. */
+void knobs_find(void);
+unsigned int knobs_count(void);
+
+/* Its name, such as fs.file-max, and what it was. */
+const char *knobs_name(unsigned int knob);
+const char *knobs_value(unsigned int knob);
+
+/* Those from `from` to `to` - 1: twice as much, and as they were. What can't be is left. */
+void knobs_raise(unsigned int from, unsigned int to);
+void knobs_restore(unsigned int from, unsigned int to);
+
+#endif

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Sees what one container's taking leaves to another one, in no container:
+ *
+ *	partywall-referee BARRIER ROUNDS TRIES SECONDS
+ *
+ * In each round the neighbour, container 1, tries a few operations; container 0 takes all
+ * that it can get; the neighbour tries again. If it gets less, limits of the machine are
+ * raised until it does not: the one that was in its way is named. Then what was taken is
+ * let go, and the neighbour tries once more. See take.h.
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <termios.h>
+
+#include "barrier.h"
+#include "knobs.h"
+#include "outside.h"
+#include "take.h"
+
+#define MOMENT_NS 1000000
+/* What the kernel gives back later is given back then. */
+#define PAUSE_SECONDS 2
+#define CGROUP_OF(n) CONTAINERS_CGROUP "/c" #n
+
+struct got {
+	unsigned long done;
+	int error, killed;
+	unsigned int processes;
+};
+
+static struct barrier *b;
+static unsigned int tries;
+
+static int failed(void)
+{
+	return atomic_load(&b->failed);
+}
+
+static struct got asks(unsigned int who, unsigned int what, unsigned long count)
+{
+	struct ask *ask = &b->asks[who];
+	unsigned int number = atomic_load(&ask->asked) + 1;
+	struct got none = { 0 };
+
+	ask->what = what;
+	ask->count = count;
+	ask->killed = 0;
+	atomic_store(&ask->done, 0);
+	atomic_store(&ask->error, 0);
+	atomic_store(&ask->asked, number);
+	while (atomic_load(&ask->answered) != number) {
+		if (failed())
+			return none;
+		rest(0, MOMENT_NS);
+	}
+	return (struct got){ atomic_load(&ask->done), atomic_load(&ask->error),
+			     ask->killed, ask->processes };
+}
+
+static void say(const char *who, struct got got)
+{
+	printf(" %s=%lu,%d,%d,%u", who, got.done, got.error, got.killed, got.processes);
+}
+
+/* How often somebody of a container was killed since he was out of memory. */
+static unsigned long out_of_memory(void)
+{
+	char word[32];
+	unsigned long times;
+	FILE *events = fopen(CGROUP_OF(0) "/memory.events", "r");
+
+	while (events && fscanf(events, "%31s %lu", word, &times) == 2)
+		if (!strcmp(word, "oom_kill")) {
+			fclose(events);
+			return times;
+		}
+	if (events)
+		fclose(events);
+	return 0;
+}
+
+/* Whether the neighbour gets what it asks for with these limits raised. */
+static int helps(unsigned int from, unsigned int to)
+{
+	struct got got;
+
+	knobs_raise(from, to);
+	got = asks(NEIGHBOUR, TRY, tries);
+	knobs_restore(from, to);
+	return got.done == tries;
+}
+
+/* Says which limit it is: of those that are left one half holds it. */
+static void say_limit(void)
+{
+	unsigned int from = 0, to = knobs_count(), middle;
+
+	if (!to || !helps(from, to))
+		return;
+	while (to - from > 1) {
+		middle = from + (to - from) / 2;
+		if (helps(from, middle))
+			to = middle;
+		else
+			from = middle;
+	}
+	/* It takes two if neither half was enough. */
+	if (helps(from, to))
+		printf(" limit=%s=%s", knobs_name(from), knobs_value(from));
+}
+
+/* Limits of the neighbour's processes, for who wants to compare with what was taken. */
+static void say_own_limits(void)
+{
+	static const struct { int which; const char *name; } kinds[] = {
+		{ RLIMIT_SIGPENDING, "sigpending" }, { RLIMIT_MSGQUEUE, "msgqueue" },
+		{ RLIMIT_NPROC, "nproc" }, { RLIMIT_NOFILE, "nofile" },
+		{ RLIMIT_MEMLOCK, "memlock" },
+	};
+	FILE *procs = fopen(CGROUP_OF(1) "/cgroup.procs", "r");
+	struct rlimit limit;
+	int pid;
+
+	if (procs && fscanf(procs, "%d", &pid) == 1)
+		for (size_t n = 0; n < sizeof(kinds) / sizeof(*kinds); n++)
+			if (!prlimit(pid, kinds[n].which, NULL, &limit))
+				printf(" %s=%ld", kinds[n].name, (long)limit.rlim_cur);
+	if (procs)
+		fclose(procs);
+}
+
+static void hold_round(unsigned int round, unsigned long seconds)
+{
+	struct got before, taken = { 0 }, beside = { 0 }, after = { 0 };
+	unsigned long killed;
+
+	for (unsigned int n = 0; n <= NEIGHBOUR; n++)
+		while (!atomic_load(&b->asks[n].ready)) {
+			if (failed())
+				return;
+			rest(0, MOMENT_NS);
+		}
+	printf("\nPARTYWALL caps %u", round);
+	say_own_limits();
+	before = asks(NEIGHBOUR, TRY, tries);
+	say("before", before);
+	if (before.done == tries) {
+		killed = out_of_memory();
+		taken = asks(TAKER, TAKE, seconds);
+		taken.killed |= out_of_memory() != killed;
+		say("taken", taken);
+		beside = asks(NEIGHBOUR, TRY, tries);
+		say("beside", beside);
+		if (beside.done < tries)
+			say_limit();
+		asks(TAKER, LET_GO, 0);
+		rest(PAUSE_SECONDS, 0);
+		after = asks(NEIGHBOUR, TRY, tries);
+		say("after", after);
+	}
+	printf("\n");
+	fflush(stdout);
+	tcdrain(STDOUT_FILENO);
+	/* Neither answers any more. */
+	for (unsigned int n = 0; n <= NEIGHBOUR; n++) {
+		b->asks[n].what = END;
+		atomic_fetch_add(&b->asks[n].asked, 1);
+	}
+}
+
+/* One has far less than the machine has, so that it can't use that up by what it pays for. */
+static void limit_memory(void)
+{
+	unsigned long kilobytes;
+	char value[32];
+	FILE *info = fopen("/proc/meminfo", "r");
+
+	if (!info || fscanf(info, "MemTotal: %lu", &kilobytes) != 1)
+		fail("/proc/meminfo");
+	fclose(info);
+	snprintf(value, sizeof(value), "%lu", kilobytes * 1024 / 5 * 2);
+	put(CGROUP_OF(0) "/memory.max", value);
+	put(CGROUP_OF(1) "/memory.max", value);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned int rounds, round;
+
+	errno = EINVAL;
+	if (argc != 5)
+		fail("referee");
+	rounds = number(argv[2]);
+	tries = number(argv[3]);
+	knobs_find();
+	for (round = 0; round < rounds; round++) {
+		b = barrier_map(argv[1], round);
+		if (!b)
+			fail("mmap of the barrier");
+		if (!round) {
+			while (!atomic_load(&b->settled.open))
+				rest(0, MOMENT_NS);
+			limit_memory();
+		}
+		hold_round(round, number(argv[4]));
+		/* The round is over when both have left it. */
+		while (!atomic_load(&b->ready.open))
+			rest(0, MOMENT_NS);
+		munmap(b, BARRIER_PAGE);
+	}
+	for (;;)
+		pause();
+}
