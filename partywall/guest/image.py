@@ -181,6 +181,7 @@ def containers(
     told: dict[str, str],
     *,
     confined: bool,
+    more: oci.Confinement = oci.Confinement(),
 ) -> Archive:
     """Return an archive of containers that are confined as a workload is.
 
@@ -209,9 +210,10 @@ def containers(
             seccomp=workload.seccomp == "docker",
             systempaths=workload.systempaths == "docker",
             syscalls=known,
+            more=more,
         )
         archive.file(f"job/{number}/config.json", json.dumps(config, indent=1).encode())
-        owner = oci.FIRST_UID + number * oci.UIDS
+        owner = oci.first_uid(number, more.users)
         archive.file(f"job/{number}/owner", f"{owner}:{owner}\n".encode())
     names = " ".join(map(str, range(topology.containers)))
     archive.file("job/containers", f"{names}\n".encode())

@@ -8,11 +8,34 @@ its default capabilities, seccomp profile and masked paths.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 APPARMOR_PROFILE = "partywall-container"
 FIRST_UID = 100_000
 UIDS = 65_536
+
+Users = Literal["own", "shared"]
+"""Whether each container's users are others on the machine, or all containers' the same."""
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """What is the same for all workloads, where it is not as in a guest that is recorded.
+
+    ``pids``: how many tasks a container may have, and ``limits``: of its processes, by
+    the names that the runtime specification has; a negative number is none.
+    """
+
+    users: Users = "own"
+    pids: int = 4096
+    limits: tuple[tuple[str, int], ...] = ()
+
+
+def first_uid(number: int, users: Users) -> int:
+    """Return the user on the machine that root is in container ``number``."""
+    return FIRST_UID + (number * UIDS if users == "own" else 0)
+
 
 CAPABILITIES = tuple(
     f"CAP_{name}"
@@ -129,6 +152,7 @@ def config(
     seccomp: bool = True,
     systempaths: bool,
     syscalls: Iterable[str],
+    more: Confinement = Confinement(),
 ) -> dict[str, Any]:
     """config.json of container ``number`` on ``cpus``.
 
@@ -137,7 +161,7 @@ def config(
     workload may be given less of.
     """
     held = sorted(set(CAPABILITIES) | set(capabilities))
-    first = FIRST_UID + number * UIDS
+    first = first_uid(number, more.users)
     mapping = [{"containerID": 0, "hostID": first, "size": UIDS}]
     process: dict[str, Any] = {
         "terminal": False,
@@ -148,6 +172,11 @@ def config(
         "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), held),
         "noNewPrivileges": False,
     }
+    if more.limits:
+        process["rlimits"] = [
+            {"type": kind, "soft": value % 2**64, "hard": value % 2**64}
+            for kind, value in more.limits
+        ]
     if confined and apparmor:
         process["apparmorProfile"] = APPARMOR_PROFILE
     linux: dict[str, Any] = {
@@ -159,7 +188,7 @@ def config(
         "cgroupsPath": f"/partywall/c{number}",
         "resources": {
             "cpu": {"cpus": f"{cpus.start}-{cpus.stop - 1}"},
-            "pids": {"limit": 4096},
+            "pids": {"limit": more.pids},
         },
     }
     if confined and seccomp:

@@ -5,15 +5,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from partywall.core.progress import Progress
 from partywall.core.topology import Topology
 from partywall.guest import image
 from partywall.guest.image import PROGRAM_DIR
+from partywall.guest.oci import Confinement
 from partywall.kernels import Kernel
-from partywall.workloads import Workload, build_keeper, build_rounds, build_workload
+from partywall.workloads import (
+    Workload,
+    build_keeper,
+    build_referee,
+    build_rounds,
+    build_taker,
+    build_workload,
+)
 
 DRIVER = "/usr/lib/partywall-rounds"
+
+_BARRIER = "/run/barrier"
+
+
+@dataclass(frozen=True)
+class Taking:
+    """What one container of two takes, and the other one tries: see `build_referee`.
+
+    ``tries``: operations of the neighbour; ``seconds`` of the guest's time, in which as much
+    is taken as can be had.
+    """
+
+    tries: int
+    seconds: int
+
+
+Purpose = Literal["windows"] | Literal["growth"] | Taking
+"""What rounds are run for: to record their windows; to look at memory around them; or to see
+what one container can take."""
 
 
 @dataclass(frozen=True)
@@ -47,22 +75,23 @@ class Round:
 
 
 def base(
-    kernel: Kernel, rounds: Sequence[Round], progress: Progress, *, grow: bool = False
+    kernel: Kernel, rounds: Sequence[Round], progress: Progress, purpose: Purpose = "windows"
 ) -> bytes:
-    """Return the archive that depends on the kernel and the programs of all rounds.
-
-    ``grow``: as for `job`.
-    """
+    """Return the archive that depends on the kernel and the programs of all rounds."""
     everything = [workload for each in rounds for workload in each.workloads]
     modules = sorted({name for workload in everything for name in workload.modules})
     archive = image.system(kernel, modules, progress)
-    if grow:
+    build = build_workload
+    if purpose == "growth":
         archive.file("sbin/keeper", build_keeper(progress).read_bytes(), 0o755)
+    elif purpose != "windows":
+        archive.file("sbin/referee", build_referee(progress).read_bytes(), 0o755)
+        build = build_taker
     programs = {DRIVER: build_rounds(progress).read_bytes()}
     for workload in everything:
         path = f"{PROGRAM_DIR}/{workload.name}"
         if path not in programs:
-            programs[path] = build_workload(workload.source, progress).read_bytes()
+            programs[path] = build(workload.source, progress).read_bytes()
     image.layer(archive, programs, everything)
     return archive.pack()
 
@@ -84,23 +113,25 @@ def job(
     *,
     confined: bool,
     timeout: float,
-    grow: bool = False,
+    purpose: Purpose = "windows",
+    confinement: Confinement = Confinement(),
 ) -> bytes:
     """Return the archive that tells the guest which containers to make.
 
-    All workloads are confined alike, as the first says. ``timeout``: as for `patience`;
-    ``grow``: memory is looked at around windows, which are not marked.
+    All workloads are confined alike, as the first says. ``timeout``: as for `patience`.
     """
     commands = [
         [DRIVER, *(word for each in rounds for word in _words(each.of(number)))]
         for number in range(topology.containers)
     ]
     told = {"PW_PATIENCE": str(patience(topology, timeout))}
-    if grow:
+    if purpose == "growth":
         told["PW_GROW"] = "1"
-    archive = image.containers(rounds[0].workload, topology, commands, told, confined=confined)
-    if grow:
-        archive.file("job/grow", f"{topology.total}\n".encode())
+    archive = image.containers(
+        rounds[0].workload, topology, commands, told, confined=confined, more=confinement
+    )
+    if purpose != "windows":
+        archive.file("job/outside", f"{_outside(purpose, len(rounds), topology)}\n".encode())
     archive.file("job/rounds", f"{len(rounds)}\n".encode())
     return archive.pack()
 
@@ -114,3 +145,11 @@ def _words(workload: Workload) -> list[str]:
         str(workload.window),
         str(int(workload.fresh_cpus)),
     ]
+
+
+def _outside(purpose: Purpose, rounds: int, topology: Topology) -> str:
+    """Return the command that looks on, in no container."""
+    if isinstance(purpose, Taking):
+        return f"referee {_BARRIER} {rounds} {purpose.tries} {purpose.seconds}"
+    numbers = " ".join(map(str, range(topology.containers)))
+    return f"keeper {_BARRIER} {rounds} {topology.total} {numbers}"

@@ -165,8 +165,10 @@ def _sit(
     longest = max(each.workload.window for each in rounds)
     timeout = plan.timeout * (1 + longest / USUAL) + _LOOKS_TAKE
     parts, _ = guest.initramfs(
-        sitting.base(plan.kernel, rounds, progress, grow=True),
-        sitting.job(rounds, plan.topology, confined=plan.confined, timeout=timeout, grow=True),
+        sitting.base(plan.kernel, rounds, progress, "growth"),
+        sitting.job(
+            rounds, plan.topology, confined=plan.confined, timeout=timeout, purpose="growth"
+        ),
     )
     watched = hooks.build(plan.kernel.vmlinux, rounds[0].workload)
     settings = replace(

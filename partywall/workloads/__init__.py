@@ -2,14 +2,23 @@
 """What runs in the containers: workloads, read and compiled."""
 
 from partywall.workloads.command import from_command, from_iterations
-from partywall.workloads.programs import build_keeper, build_rounds, build_workload, compile_static
+from partywall.workloads.programs import (
+    build_keeper,
+    build_referee,
+    build_rounds,
+    build_taker,
+    build_workload,
+    compile_static,
+)
 from partywall.workloads.workload import DIRECTORY, Workload, load, select
 
 __all__ = [
     "DIRECTORY",
     "Workload",
     "build_keeper",
+    "build_referee",
     "build_rounds",
+    "build_taker",
     "build_workload",
     "compile_static",
     "from_command",

@@ -93,7 +93,7 @@ def compile_static(
 def build_rounds(progress: Progress) -> Path:
     """Return the static program that runs others one after the other in a container."""
     harness = DIRECTORY / "harness"
-    sources = [harness / name for name in ("spread.c", "barrier.c", "rounds.c")]
+    sources = [harness / name for name in ("spread.c", "barrier.c", "clean.c", "rounds.c")]
     return compile_static(sources, harness, progress)
 
 
@@ -102,6 +102,21 @@ def build_keeper(progress: Progress) -> Path:
     harness = DIRECTORY / "harness"
     sources = [harness / name for name in ("spread.c", "barrier.c", "keeper.c")]
     return compile_static(sources, harness, progress)
+
+
+def build_referee(progress: Progress) -> Path:
+    """Return the static program that has one container take what it can, in no container."""
+    harness = DIRECTORY / "harness"
+    sources = [harness / name for name in ("spread.c", "barrier.c", "knobs.c", "referee.c")]
+    return compile_static(sources, harness, progress)
+
+
+def build_taker(source: Path | None, progress: Progress) -> Path:
+    """Return the static program that does operations of folder ``source`` when it is asked."""
+    assert source is not None
+    harness = DIRECTORY / "harness"
+    sources = [harness / name for name in ("spread.c", "barrier.c", "clean.c", "take.c")]
+    return compile_static([*sources, source / f"{source.name}.c"], harness, progress)
 
 
 def build_workload(source: Path | None, progress: Progress) -> Path:

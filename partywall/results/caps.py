@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Shared caps: what one container can use up, and what its neighbour then gets."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from pydantic import Field
+
+from partywall.results.document import Document, Model
+from partywall.results.failures import Failure
+from partywall.results.setting import Environment, KernelId
+
+SCHEMA: Final = "partywall.caps/1"
+
+Verdict = Literal["cap", "own", "memory", "not reached", "not tried"]
+
+_ALIKE = 0.02
+"""What was taken is as much as a limit of processes, but for what others had of it."""
+
+
+class Got(Model):
+    """What a container got of what it asked for."""
+
+    done: int = Field(description="Operations that were done.")
+    error: str | None = Field(description="What the next one failed with, as errno has it.")
+    killed: bool = Field(description="A process of it was killed, as memory was short.")
+    processes: int = Field(description="That it took to do them; 0 where one alone tries.")
+
+
+class Cap(Model):
+    """What became of one operation's limit."""
+
+    title: str
+    operation: str = Field(description="What one of them is.")
+    tries: int = Field(description="Operations that the neighbour asks for each time.")
+    limits: dict[str, int] = Field(description="Limits of each process, as getrlimit() has them.")
+    before: Got = Field(description="The neighbour, while nobody else has any.")
+    taken: Got | None = Field(description="By the container that takes all that it can get.")
+    beside: Got | None = Field(description="The neighbour, while it has that.")
+    after: Got | None = Field(description="The neighbour, when its processes have ended.")
+    knob: str | None = Field(
+        description="The sysctl that, set to twice as much, lets the neighbour have its share."
+    )
+    value: str | None = Field(description="What that is set to.")
+
+    @property
+    def verdict(self) -> Verdict:
+        """'cap' if the neighbour gets less because of what another container has."""
+        if self.taken is None or self.beside is None:
+            return "not tried"
+        if self.beside.done < self.tries:
+            return "cap"
+        if self.taken.killed or self.taken.error == "ENOMEM":
+            return "memory"
+        return "own" if self.taken.error else "not reached"
+
+    @property
+    def stays(self) -> bool:
+        """Whether the neighbour still gets less when the other one's processes have ended."""
+        return self.after is not None and self.after.done < self.tries
+
+    @property
+    def alike(self) -> str | None:
+        """The limit of processes of which as much was taken, if there is one."""
+        for name, value in sorted(self.limits.items()):
+            if self.taken and value > 0 and abs(self.taken.done - value) <= _ALIKE * value:
+                return name
+        return None
+
+
+class Caps(Document):
+    """What one container can use up of what all need, on one kernel."""
+
+    schema_: Literal["partywall.caps/1"] = Field(default=SCHEMA, alias="schema")
+    created: str = Field(description="UTC, ISO 8601.")
+    kernel: KernelId
+    environment: Environment
+    users: Literal["own", "shared"] = Field(
+        description="Whether root of each container is another user on the machine."
+    )
+    memory: int = Field(description="Of the machine, in MiB; a container may have two fifths.")
+    operations: list[Cap]
+    failed: list[Failure]
