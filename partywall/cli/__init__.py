@@ -2,7 +2,7 @@
 """The commands, their options and exit codes.
 
 0: done, and nothing over --fail-above. 1: a wall is over --fail-above, an operation over
---fail-growth, or diff found a regression.
+--fail-growth, caps over --fail-caps, or diff found a regression.
 2: asked for something that can't be. 3: this machine or the guest failed.
 130: interrupted.
 """
@@ -21,6 +21,7 @@ from partywall.cli import (
     bench,
     bisect,
     build,
+    caps,
     check,
     compare,
     diff,
@@ -44,6 +45,7 @@ __all__ = [
     "bench",
     "bisect",
     "build",
+    "caps",
     "check",
     "commands",
     "compare",

@@ -14,6 +14,7 @@ from partywall.clock.bench import Bench
 from partywall.model.predict import Outlook, Trial
 from partywall.results import document
 from partywall.results.bisect import Bisection
+from partywall.results.caps import Caps
 from partywall.results.compare import Comparison
 from partywall.results.diff import Difference
 from partywall.results.document import Document
@@ -33,6 +34,7 @@ _DOCUMENTS: dict[str, type[Document]] = {
     "beside": Beside,
     "bisect": Bisection,
     "growth": Growth,
+    "caps": Caps,
 }
 
 

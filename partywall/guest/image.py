@@ -181,7 +181,7 @@ def containers(
     told: dict[str, str],
     *,
     confined: bool,
-    more: oci.Confinement = oci.Confinement(),
+    more: oci.Confinement = oci.USUAL,
 ) -> Archive:
     """Return an archive of containers that are confined as a workload is.
 

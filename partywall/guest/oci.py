@@ -32,6 +32,9 @@ class Confinement:
     limits: tuple[tuple[str, int], ...] = ()
 
 
+USUAL = Confinement()
+
+
 def first_uid(number: int, users: Users) -> int:
     """Return the user on the machine that root is in container ``number``."""
     return FIRST_UID + (number * UIDS if users == "own" else 0)
@@ -152,7 +155,7 @@ def config(
     seccomp: bool = True,
     systempaths: bool,
     syscalls: Iterable[str],
-    more: Confinement = Confinement(),
+    more: Confinement = USUAL,
 ) -> dict[str, Any]:
     """config.json of container ``number`` on ``cpus``.
 

@@ -11,7 +11,7 @@ from partywall.core.progress import Progress
 from partywall.core.topology import Topology
 from partywall.guest import image
 from partywall.guest.image import PROGRAM_DIR
-from partywall.guest.oci import Confinement
+from partywall.guest.oci import USUAL, Confinement
 from partywall.kernels import Kernel
 from partywall.workloads import (
     Workload,
@@ -114,7 +114,7 @@ def job(
     confined: bool,
     timeout: float,
     purpose: Purpose = "windows",
-    confinement: Confinement = Confinement(),
+    confinement: Confinement = USUAL,
 ) -> bytes:
     """Return the archive that tells the guest which containers to make.
 

@@ -153,9 +153,7 @@ def parse(said: str, workload: Workload) -> Cap:
         title=workload.title,
         operation=workload.operation,
         tries=TRIES,
-        limits={
-            name: int(value) for name, value in words.items() if re.fullmatch(r"-?\d+", value)
-        },
+        limits={name: int(value) for name, value in words.items() if re.fullmatch(r"-?\d+", value)},
         before=_got(words["before"]),
         taken=_got(words["taken"]) if "taken" in words else None,
         beside=_got(words["beside"]) if "beside" in words else None,

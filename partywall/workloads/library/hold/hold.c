@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Operations that keep what they make, until the process ends and its files are removed. */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
+#include <linux/filter.h>
 #include <mqueue.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -281,13 +283,105 @@ static void op_mapping(unsigned long n)
 	kept(munmap(made + PAGE, PAGE), "munmap");
 }
 
-static void op_aio(unsigned long n)
+static void aio(unsigned int requests)
 {
 	aio_context_t made = 0;
 
-	kept(syscall(SYS_io_setup, 1, &made), "io_setup");
+	kept(syscall(SYS_io_setup, requests, &made), "io_setup");
 }
 
+static void op_aio(unsigned long n)
+{
+	aio(1);
+}
+
+static void op_aio_many(unsigned long n)
+{
+	aio(128);
+}
+/* As most programs make one: of ten messages of 8 KiB each. */
+static void op_mq_usual(unsigned long n)
+{
+	snprintf(path, sizeof(path), "/hold-%u-%lu", own, n);
+	kept(mq_open(path, O_CREAT | O_RDWR, 0600, NULL), path);
+}
+
+/* What a pipe takes unless somebody has it changed. */
+static void op_pipe_whole(unsigned long n)
+{
+	static const char pages[16 * PAGE];
+	int made[2];
+
+	kept(pipe2(made, O_CLOEXEC | O_NONBLOCK), "pipe2");
+	/* One that is smaller is full before. */
+	check(write(made[1], pages, sizeof(pages)) != sizeof(pages), "write");
+}
+
+static void op_shared_memory_locked(unsigned long n)
+{
+	kept(shmctl(kept(shmget(IPC_PRIVATE, PAGE, 0600), "shmget"), SHM_LOCK, NULL), "shmctl");
+}
+
+#define INSTRUCTIONS 1024
+
+static void op_socket_filter(unsigned long n)
+{
+	static struct sock_filter code[INSTRUCTIONS];
+	const struct sock_fprog program = { .len = INSTRUCTIONS, .filter = code };
+	int made = kept(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket");
+
+	for (int i = 0; i < INSTRUCTIONS - 1; i++)
+		code[i] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_IMM, i);
+	code[INSTRUCTIONS - 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0);
+	kept(setsockopt(made, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)),
+	     "setsockopt");
+}
+
+static void op_volume_space(unsigned long n)
+{
+	static const char data[64 * PAGE];
+	int made = kept(open(numbered("/volume", n), O_CREAT | O_WRONLY | O_CLOEXEC, 0600), path);
+
+	check(write(made, data, sizeof(data)) != sizeof(data), path);
+	/* What the disk has no room for is known then. */
+	kept(fdatasync(made), path);
+	close(made);
+}
+
+static void prepare_server(const struct run *run)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET };
+
+	fd = kept(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
+	any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	kept(bind(fd, (struct sockaddr *)&any, sizeof(any)), "bind");
+	kept(listen(fd, 64), "listen");
+}
+
+/* A quarter of what a socket may have to send, which nobody reads. */
+static void op_tcp_full(unsigned long n)
+{
+	static const char data[1 << 20];
+	struct sockaddr_in server;
+	socklen_t length = sizeof(server);
+	int made = kept(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
+	size_t sent = 0;
+
+	kept(getsockname(fd, (struct sockaddr *)&server, &length), "getsockname");
+	kept(connect(made, (struct sockaddr *)&server, length), "connect");
+	kept(accept4(fd, NULL, NULL, SOCK_CLOEXEC), "accept4");
+	kept(fcntl(made, F_SETFL, O_NONBLOCK), "fcntl");
+	for (int again = 0; sent < sizeof(data) && again < 8; again++) {
+		ssize_t part = send(made, data + sent, sizeof(data) - sent, 0);
+
+		if (part > 0)
+			sent += part;
+		else
+			usleep(1000);
+	}
+	/* Two full buffers of the least size that is promised are less. */
+	check(sent < sizeof(data) / 4, "send");
+}
 
 /* A descriptor that is under way, and open nowhere else. */
 static void op_in_flight(unsigned long n)
@@ -316,6 +410,7 @@ static void op_in_flight(unsigned long n)
 }
 
 FAMILY({ "aio", op_aio, NULL },
+       { "aio-many", op_aio_many, NULL },
        { "epoll", op_epoll, NULL },
        { "epoll-watch", op_epoll_watch, prepare_epoll },
        { "eventfd", op_eventfd, NULL },
@@ -329,22 +424,28 @@ FAMILY({ "aio", op_aio, NULL },
        { "message-queue", op_message_queue, NULL },
        { "mlock", op_mlock, NULL },
        { "mq", op_mq, prepare_own },
+       { "mq-usual", op_mq_usual, prepare_own },
        { "pidfd", op_pidfd, NULL },
        { "pipe", op_pipe, NULL },
        { "pipe-full", op_pipe_full, NULL },
+       { "pipe-whole", op_pipe_whole, NULL },
        { "posix-lock", op_posix_lock, prepare_locked },
        { "process", op_process, NULL },
        { "pty", op_pty, NULL },
        { "semaphores", op_semaphores, NULL },
        { "shared-memory", op_shared_memory, NULL },
+       { "shared-memory-locked", op_shared_memory_locked, NULL },
        { "signal", op_signal, prepare_signals },
        { "signalfd", op_signalfd, prepare_signals },
+       { "socket-filter", op_socket_filter, NULL },
        { "socketpair", op_socketpair, NULL },
        { "tcp", op_tcp, NULL },
+       { "tcp-full", op_tcp_full, prepare_server },
        { "tcp-listen", op_tcp_listen, NULL },
        { "thread", op_thread, NULL },
        { "timer", op_timer, NULL },
        { "timerfd", op_timerfd, NULL },
        { "tmpfs-file", op_tmpfs_file, prepare_own },
        { "udp", op_udp, NULL },
-       { "volume-file", op_volume_file, prepare_own });
+       { "volume-file", op_volume_file, prepare_own },
+       { "volume-space", op_volume_space, prepare_own });

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command that finds what one container can use up of what all need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from partywall import workloads
+from partywall.cli.options import (
+    FILE,
+    OVER_LIMIT,
+    append_option,
+    commands,
+    jobs_option,
+    kernel_options,
+    only_to_measure,
+    paged,
+    progress_on_terminal,
+    timeout_option,
+)
+from partywall.core import cache
+from partywall.core.errors import EnvironmentProblem
+from partywall.guest.oci import Users
+from partywall.kernels import Request, resolve
+from partywall.measure import caps as measuring
+from partywall.measure import run
+from partywall.report import caps as view
+from partywall.results import document, store
+from partywall.results.caps import Caps
+
+_TO_MEASURE = {
+    "kernel_name": "--kernel",
+    "vmlinux": "--vmlinux",
+    "modules": "--modules",
+    "tree": "--kernel-tree",
+    "names": "--workload",
+    "users": "--users",
+    "seconds": "--seconds",
+    "memory": "--memory",
+    "parameters": "--append",
+    "timeout": "--timeout",
+    "jobs": "--jobs",
+}
+
+
+@commands.command()
+@click.argument("file", required=False, type=FILE)
+@kernel_options
+@click.option(
+    "--workload",
+    "-w",
+    "names",
+    multiple=True,
+    metavar="NAME[/VARIANT]",
+    help="Operations that keep what they make, may be given again; all of hold if not given.",
+)
+@click.option(
+    "--users",
+    type=click.Choice(["shared", "own"]),
+    default="shared",
+    show_default=True,
+    help="shared: root of all containers is one user of the machine, as with Docker's "
+    "defaults; own: of each another one.",
+)
+@click.option(
+    "--seconds",
+    type=click.IntRange(1, 60),
+    default=measuring.SECONDS,
+    show_default=True,
+    help="Of the guest's time, in which one container takes what it can get.",
+)
+@click.option(
+    "--memory",
+    type=click.IntRange(512, 65536),
+    default=measuring.MEMORY,
+    show_default=True,
+    metavar="MIB",
+    help="Of the guest; the kernel makes many limits by it.",
+)
+@append_option
+@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+@click.option(
+    "--fail-caps",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Exit with 1 if more operations than so many run into a shared cap.",
+)
+@click.option(
+    "--output",
+    type=FILE,
+    metavar="FILE",
+    help="Write what was found to FILE, as JSON, too.",
+)
+@timeout_option
+@jobs_option
+def caps(
+    file: Path | None,
+    kernel_name: str,
+    vmlinux: Path | None,
+    modules: Path | None,
+    tree: Path | None,
+    names: tuple[str, ...],
+    users: Users,
+    seconds: int,
+    memory: int,
+    parameters: str,
+    as_json: bool,
+    fail_caps: int | None,
+    output: Path | None,
+    timeout: float,
+    jobs: int | None,
+) -> int:
+    """Find what one container can use up of what all containers need.
+
+    In a guest one container of two takes all that it can get of each kind of thing: files,
+    watches, processes, terminals. Its neighbour asks for eight before, beside and after. If
+    it gets less beside, that is a shared cap; limits of the machine are then raised until it
+    gets its share, which tells which one it is. With FILE it shows what --output wrote, and
+    measures nothing.
+    """
+    if file is not None:
+        only_to_measure(_TO_MEASURE)
+        found = store.load_as(file, Caps)
+    else:
+        library = measuring.tried([one for one, _ in workloads.load()])
+        with progress_on_terminal() as progress:
+            wanted = run.Wanted(
+                kernel=resolve(Request(kernel_name, vmlinux, modules, tree), progress),
+                workloads=workloads.select(names) if names else library,
+                timeout=timeout,
+                parameters=parameters,
+                jobs=run.default_jobs() if jobs is None else jobs,
+            )
+            found = measuring.caps(wanted, progress, users, seconds, memory)
+    if output is not None:
+        cache.write_whole(output, document.dump(found))
+    if as_json:
+        click.echo(document.dump(found), nl=False)
+    else:
+        paged(lambda out: view.render(found, out))
+    if fail_caps is None:
+        return 0
+    if sum(one.verdict == "cap" for one in found.operations) > fail_caps:
+        return OVER_LIMIT
+    # What was not measured has not passed.
+    return EnvironmentProblem.exit_code if found.failed else 0

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What one container can use up: known by construction, and on Debian's kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import kmodule
+import pytest
+
+from partywall import workloads
+from partywall.core.progress import Quiet
+from partywall.kernels import Kernel
+from partywall.measure import caps
+from partywall.measure.run import Wanted
+from partywall.results.caps import Cap
+from partywall.workloads import Workload
+
+CAPPED = Path(__file__).resolve().parent / "capped"
+
+KINDS = ("knob", "hard", "two", "stays", "own", "free")
+
+
+def by_title(found: list[Cap]) -> dict[str, Cap]:
+    return {one.title: one for one in found}
+
+
+@pytest.fixture(scope="module")
+def known(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Cap]:
+    """What is found of a module's things, of which it says how many there are."""
+    module = kmodule.build(CAPPED / "module", kernel, Quiet())
+    ready = kmodule.with_module(kernel, module, tmp_path_factory.mktemp("modules"))
+    common = {
+        "name": "capped",
+        "source": CAPPED,
+        "summary": "things of which it is known how many there are",
+        "operation": "one of them taken",
+        "warmup": 1,
+        "window": 1,
+        "modules": ("capped",),
+        "keeps": True,
+    }
+    chosen = [Workload(variant=kind, **common) for kind in KINDS]
+    found = caps.caps(Wanted(kernel=ready, workloads=chosen, jobs=1), Quiet(), seconds=1)
+    assert not found.failed
+    return by_title(found.operations)
+
+
+def test_a_cap_is_found_with_the_sysctl_that_sets_it(known: dict[str, Cap]) -> None:
+    one = known["capped/knob"]
+    assert (one.verdict, one.knob, one.value) == ("cap", "kernel.capped_max", "1000")
+    assert one.taken is not None
+    assert (one.taken.done, one.taken.error) == (1000, "ENOSPC")
+    assert one.beside is not None
+    assert (one.beside.done, one.beside.error) == (0, "ENOSPC")
+    assert not one.stays
+
+
+@pytest.mark.parametrize(("kind", "taken"), [("hard", 500), ("two", 200), ("stays", 300 - 8)])
+def test_a_cap_that_no_one_sysctl_sets_has_no_name(
+    known: dict[str, Cap], kind: str, taken: int
+) -> None:
+    one = known[f"capped/{kind}"]
+    assert one.taken is not None
+    assert (one.verdict, one.knob, one.taken.done) == ("cap", None, taken)
+
+
+def test_what_is_not_given_back_stays(known: dict[str, Cap]) -> None:
+    assert [kind for kind in KINDS if known[f"capped/{kind}"].stays] == ["stays"]
+
+
+def test_what_each_process_has_for_itself_is_no_cap(known: dict[str, Cap]) -> None:
+    one = known["capped/own"]
+    assert one.taken is not None
+    # As many processes as are tried.
+    assert (one.verdict, one.taken.done, one.taken.processes) == ("own", 2560, 256)
+
+
+def test_what_is_without_end_is_not_reached(known: dict[str, Cap]) -> None:
+    assert known["capped/free"].verdict == "not reached"
+
+
+LIMITS = {
+    "hold/inotify": "fs.inotify.max_user_instances",
+    "hold/pty": "kernel.pty.max",
+    "hold/aio-many": "fs.aio-max-nr",
+    "hold/file": "fs.file-max",
+}
+
+
+@pytest.fixture(scope="module")
+def debian(kernel: Kernel) -> dict[str, Cap]:
+    """What is found of Debian's kernel."""
+    chosen = workloads.select([*LIMITS, "hold/posix-lock", "hold/semaphores"])
+    found = caps.caps(Wanted(kernel=kernel, workloads=chosen), Quiet())
+    assert not found.failed
+    return by_title(found.operations)
+
+
+@pytest.mark.parametrize("title", LIMITS)
+def test_known_caps_of_the_kernel_are_found_by_name(debian: dict[str, Cap], title: str) -> None:
+    one = debian[title]
+    assert (one.verdict, one.knob) == ("cap", LIMITS[title])
+    assert one.beside is not None
+    assert one.beside.done == 0
+    assert not one.stays
+
+
+def test_what_is_of_a_namespace_is_its_own(debian: dict[str, Cap]) -> None:
+    assert debian["hold/semaphores"].verdict == "own"
