@@ -58,11 +58,11 @@ _TO_MEASURE = {
 )
 @click.option(
     "--users",
-    type=click.Choice(["shared", "own"]),
-    default="shared",
+    type=click.Choice(["host", "shared", "own"]),
+    default="host",
     show_default=True,
-    help="shared: root of all containers is one user of the machine, as with Docker's "
-    "defaults; own: of each another one.",
+    help="Who root of a container is on the machine: root, without user namespaces, as with "
+    "Docker's defaults; with them one user for all containers, or another one for each.",
 )
 @click.option(
     "--seconds",

@@ -15,8 +15,9 @@ APPARMOR_PROFILE = "partywall-container"
 FIRST_UID = 100_000
 UIDS = 65_536
 
-Users = Literal["own", "shared"]
-"""Whether each container's users are others on the machine, or all containers' the same."""
+Users = Literal["own", "shared", "host"]
+"""Who root of a container is on the machine: another user for each, in a user namespace; one
+user for all, in user namespaces; or root, without them."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ USUAL = Confinement()
 
 def first_uid(number: int, users: Users) -> int:
     """Return the user on the machine that root is in container ``number``."""
+    if users == "host":
+        return 0
     return FIRST_UID + (number * UIDS if users == "own" else 0)
 
 
@@ -182,12 +185,14 @@ def config(
         ]
     if confined and apparmor:
         process["apparmorProfile"] = APPARMOR_PROFILE
+    kinds = ["pid", "mount", "network", "ipc", "uts", "cgroup"]
+    of_users: dict[str, Any] = {}
+    if more.users != "host":
+        kinds.insert(0, "user")
+        of_users = {"uidMappings": mapping, "gidMappings": mapping}
     linux: dict[str, Any] = {
-        "namespaces": [
-            {"type": kind} for kind in ("user", "pid", "mount", "network", "ipc", "uts", "cgroup")
-        ],
-        "uidMappings": mapping,
-        "gidMappings": mapping,
+        "namespaces": [{"type": kind} for kind in kinds],
+        **of_users,
         "cgroupsPath": f"/partywall/c{number}",
         "resources": {
             "cpu": {"cpus": f"{cpus.start}-{cpus.stop - 1}"},

@@ -47,13 +47,13 @@ _ROUND_TAKES = 30 * 60.0
 def caps(
     wanted: Wanted,
     progress: Progress,
-    users: Users = "shared",
+    users: Users = "host",
     seconds: int = SECONDS,
     memory: int = MEMORY,
 ) -> Caps:
     """Return what one container can use up of what each of the workloads makes.
 
-    ``users``: whether containers have users of their own; ``seconds``: in which as much is
+    ``users``: who root of a container is on the machine; ``seconds``: in which as much is
     taken as can be had; ``memory``: MiB of the guest. Raise what the first failed of if all
     did; UsageProblem if a workload keeps nothing.
     """

@@ -13,8 +13,9 @@ from partywall.report.words import count
 from partywall.results.caps import Cap, Caps, Got, Verdict
 
 _USERS = {
-    "shared": "root of all containers is one user of the machine, as with Docker's defaults",
-    "own": "root of each container is another user of the machine",
+    "host": "no user namespaces, as Docker's defaults have it",
+    "shared": "user namespaces in which root of all containers is one user of the machine",
+    "own": "user namespaces in which root of each container is another user of the machine",
 }
 _REST: dict[Verdict, str] = {
     "own": "Bounded for each container or process by itself, so its neighbour has its share",
@@ -103,7 +104,7 @@ def _errors(one: Cap) -> str:
     assert one.beside is not None
     if one.beside.error:
         return one.beside.error
-    return "killed" if one.beside.killed else "less than it asks for"
+    return "short of memory" if one.beside.killed else "less than it asks for"
 
 
 def _words(got: Got) -> str:
@@ -112,4 +113,4 @@ def _words(got: Got) -> str:
         said += f" in {got.processes} processes"
     if got.error:
         said += f", then {got.error}"
-    return said + (", and was killed" if got.killed else "")
+    return said + (", short of memory" if got.killed else "")

@@ -24,7 +24,7 @@ class Got(Model):
 
     done: int = Field(description="Operations that were done.")
     error: str | None = Field(description="What the next one failed with, as errno has it.")
-    killed: bool = Field(description="A process of it was killed, as memory was short.")
+    killed: bool = Field(description="Its memory was at its limit, or a process of it was killed.")
     processes: int = Field(description="That it took to do them; 0 where one alone tries.")
 
 
@@ -51,7 +51,7 @@ class Cap(Model):
             return "not tried"
         if self.beside.done < self.tries:
             return "cap"
-        if self.taken.killed or self.taken.error == "ENOMEM":
+        if self.taken.killed:
             return "memory"
         return "own" if self.taken.error else "not reached"
 
@@ -76,8 +76,9 @@ class Caps(Document):
     created: str = Field(description="UTC, ISO 8601.")
     kernel: KernelId
     environment: Environment
-    users: Literal["own", "shared"] = Field(
-        description="Whether root of each container is another user on the machine."
+    users: Literal["host", "shared", "own"] = Field(
+        description="Who root of a container is on the machine: its root, without user "
+        "namespaces; with them one user, or another one for each container."
     )
     memory: int = Field(description="Of the machine, in MiB; a container may have two fifths.")
     operations: list[Cap]

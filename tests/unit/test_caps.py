@@ -84,7 +84,8 @@ def test_a_limit_of_several_numbers_is_read_as_it_was_set() -> None:
         # Even if the one that took did not come to the end of it.
         (got(128), got(0, "ENOSPC"), "cap"),
         (got(128, "EMFILE"), got(8), "own"),
-        (got(128, "ENOMEM"), got(8), "memory"),
+        # As of more locked memory than a process may have.
+        (got(128, "ENOMEM"), got(8), "own"),
         (got(128, killed=True), got(8), "memory"),
         (got(128), got(8), "not reached"),
     ],
@@ -120,7 +121,7 @@ def test_what_is_no_cap_is_told_by_what_bounds_it() -> None:
     text = shown(found(own, memory, fails, failed=failed))
     assert "what all need\n  none" in text
     assert "hold/semaphores: 32,000, then ENOSPC" in text
-    assert "hold/pipe: 500, and was killed" in text
+    assert "hold/pipe: 500, short of memory" in text
     assert "hold/x: 3, then EPERM" in text
     assert "hold/y: it went out" in text
 
@@ -161,3 +162,7 @@ def test_what_keeps_nothing_can_use_up_nothing() -> None:
 def test_users_of_containers_are_the_same_if_asked_for() -> None:
     assert oci.first_uid(3, "shared") == oci.first_uid(0, "own") == oci.FIRST_UID
     assert oci.first_uid(3, "own") == oci.FIRST_UID + 3 * oci.UIDS
+
+
+def test_without_user_namespaces_root_of_a_container_is_root() -> None:
+    assert oci.first_uid(3, "host") == 0

@@ -4,6 +4,7 @@
 #include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "knobs.h"
@@ -15,10 +16,12 @@
 
 struct knob {
 	char name[LENGTH], value[LENGTH], raised[LENGTH];
+	/* Of processes, or less than none: it is a file. */
+	int limit;
 };
 
 static struct knob knobs[MOST];
-static unsigned int count;
+static unsigned int count, of_container;
 
 static const char *const places[] = { "fs", "kernel", "net", "user", "vm" };
 /* No other is touched: kernel.panic may be doubled, and kernel.sysrq too. */
@@ -89,8 +92,68 @@ static int consider(const char *path, const struct stat *st, int flag, struct FT
 	    !twice(knob->value, knob->raised) || !strcmp(knob->value, knob->raised))
 		return 0;
 	strcpy(knob->name, name);
+	knob->limit = -1;
 	count++;
 	return 0;
+}
+
+static const struct {
+	int which;
+	const char *name;
+} limits[] = {
+	{ RLIMIT_SIGPENDING, "RLIMIT_SIGPENDING" }, { RLIMIT_MSGQUEUE, "RLIMIT_MSGQUEUE" },
+	{ RLIMIT_NPROC, "RLIMIT_NPROC" }, { RLIMIT_NOFILE, "RLIMIT_NOFILE" },
+	{ RLIMIT_MEMLOCK, "RLIMIT_MEMLOCK" },
+};
+
+/* Of the first process of a container; returns 0 if it has none. */
+static int limit_of(unsigned int container, int which, struct rlimit *limit)
+{
+	char path[sizeof(CONTAINERS_CGROUP) + 32];
+	FILE *procs;
+	int pid, found;
+
+	snprintf(path, sizeof(path), CONTAINERS_CGROUP "/c%u/cgroup.procs", container);
+	procs = fopen(path, "r");
+	found = procs && fscanf(procs, "%d", &pid) == 1 && !prlimit(pid, which, NULL, limit);
+	if (procs)
+		fclose(procs);
+	return found;
+}
+
+static void set_limit(unsigned int container, const struct knob *knob, int raise)
+{
+	const rlim_t value = strtoul(raise ? knob->raised : knob->value, NULL, 10);
+	const struct rlimit limit = { .rlim_cur = value, .rlim_max = value };
+	char path[sizeof(CONTAINERS_CGROUP) + 32];
+	FILE *procs;
+	int pid;
+
+	snprintf(path, sizeof(path), CONTAINERS_CGROUP "/c%u/cgroup.procs", container);
+	procs = fopen(path, "r");
+	while (procs && fscanf(procs, "%d", &pid) == 1)
+		prlimit(pid, knob->limit, &limit, NULL);
+	if (procs)
+		fclose(procs);
+}
+
+void knobs_find_limits(unsigned int container)
+{
+	struct rlimit limit;
+
+	for (size_t n = 0; n < sizeof(limits) / sizeof(*limits); n++) {
+		struct knob *knob = &knobs[count];
+
+		if (count == MOST || !limit_of(container, limits[n].which, &limit) ||
+		    limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur != limit.rlim_max)
+			continue;
+		snprintf(knob->value, LENGTH, "%lu", (unsigned long)limit.rlim_cur);
+		snprintf(knob->raised, LENGTH, "%lu", 2 * (unsigned long)limit.rlim_cur);
+		strcpy(knob->name, limits[n].name);
+		knob->limit = limits[n].which;
+		of_container = container;
+		count++;
+	}
 }
 
 void knobs_find(void)
@@ -135,6 +198,10 @@ static void write_all(unsigned int from, unsigned int to, int raise)
 	char path[sizeof(TOP) + LENGTH];
 
 	for (unsigned int n = from; n < to; n++) {
+		if (knobs[n].limit >= 0) {
+			set_limit(of_container, &knobs[n], raise);
+			continue;
+		}
 		snprintf(path, sizeof(path), TOP "%s", knobs[n].name);
 		put(path, raise ? knobs[n].raised : knobs[n].value);
 	}

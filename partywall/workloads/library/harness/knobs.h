@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Limits of the machine that can be raised, and are as they were afterwards. */
+/* Limits that can be raised, and are as they were afterwards. */
 #ifndef KNOBS_H
 #define KNOBS_H
 
 /* Finds all below /proc/sys that are whole numbers and by their name may be limits. */
 void knobs_find(void);
+
+/* And limits of a container's processes, all of which have the same. */
+void knobs_find_limits(unsigned int container);
+
 unsigned int knobs_count(void);
 
 /* Its name, such as fs.file-max, and what it was. */

@@ -27,6 +27,7 @@
 
 struct got {
 	unsigned long done;
+	/* A process was killed, or memory was short. */
 	int error, killed;
 	unsigned int processes;
 };
@@ -65,7 +66,7 @@ static void say(const char *who, struct got got)
 	printf(" %s=%lu,%d,%d,%u", who, got.done, got.error, got.killed, got.processes);
 }
 
-/* How often somebody of a container was killed since he was out of memory. */
+/* How often the one that takes could have had no more memory. */
 static unsigned long out_of_memory(void)
 {
 	char word[32];
@@ -73,7 +74,7 @@ static unsigned long out_of_memory(void)
 	FILE *events = fopen(CGROUP_OF(0) "/memory.events", "r");
 
 	while (events && fscanf(events, "%31s %lu", word, &times) == 2)
-		if (!strcmp(word, "oom_kill")) {
+		if (!strcmp(word, "oom")) {
 			fclose(events);
 			return times;
 		}
@@ -135,7 +136,7 @@ static void say_own_limits(void)
 static void hold_round(unsigned int round, unsigned long seconds)
 {
 	struct got before, taken = { 0 }, beside = { 0 }, after = { 0 };
-	unsigned long killed;
+	unsigned long short_before;
 
 	for (unsigned int n = 0; n <= NEIGHBOUR; n++)
 		while (!atomic_load(&b->asks[n].ready)) {
@@ -148,9 +149,9 @@ static void hold_round(unsigned int round, unsigned long seconds)
 	before = asks(NEIGHBOUR, TRY, tries);
 	say("before", before);
 	if (before.done == tries) {
-		killed = out_of_memory();
+		short_before = out_of_memory();
 		taken = asks(TAKER, TAKE, seconds);
-		taken.killed |= out_of_memory() != killed;
+		taken.killed |= out_of_memory() != short_before;
 		say("taken", taken);
 		beside = asks(NEIGHBOUR, TRY, tries);
 		say("beside", beside);
@@ -204,6 +205,7 @@ int main(int argc, char **argv)
 			while (!atomic_load(&b->settled.open))
 				rest(0, MOMENT_NS);
 			limit_memory();
+			knobs_find_limits(NEIGHBOUR);
 		}
 		hold_round(round, number(argv[4]));
 		/* The round is over when both have left it. */

@@ -106,10 +106,35 @@ static int ended(pid_t pid)
 	}
 }
 
-/* The image's own files are nobody's here, and no container can change or remove them. */
-static int of_the_image(const struct stat *st)
+#define MOST_IN_ROOT 64
+
+/* What is in / before the first round: the image's, and where things are mounted. */
+static char *of_the_image[MOST_IN_ROOT];
+
+static int is_of_the_image(const char *name)
 {
-	return st->st_uid == 65534;
+	for (char **known = of_the_image; *known; known++)
+		if (!strcmp(*known, name))
+			return 1;
+	return 0;
+}
+
+static void know_the_image(void)
+{
+	DIR *root = opendir("/");
+	struct dirent *entry;
+	size_t count = 0;
+
+	if (!root)
+		fail("/");
+	/* And what readdir() says of the directory itself, and the one above. */
+	while ((entry = readdir(root))) {
+		of_the_image[count] = strdup(entry->d_name);
+		errno = E2BIG;
+		if (!of_the_image[count] || ++count == MOST_IN_ROOT)
+			fail("/");
+	}
+	closedir(root);
 }
 
 /* What was made beside the image's directories. */
@@ -125,8 +150,7 @@ static void drop_in_root(void)
 		char path[2 + sizeof(entry->d_name)];
 
 		snprintf(path, sizeof(path), "/%s", entry->d_name);
-		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") || lstat(path, &st) || st.st_dev != top.st_dev ||
-		    of_the_image(&st))
+		if (is_of_the_image(entry->d_name) || lstat(path, &st) || st.st_dev != top.st_dev)
 			continue;
 		clean_directory(path);
 		(void)!remove(path);
@@ -267,6 +291,7 @@ int main(int argc, char **argv)
 	setenv("PW_WINDOW", "0", 1);
 	plan_read(&plan);
 	containers = plan.procs / plan.cpus;
+	know_the_image();
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &child, NULL);
