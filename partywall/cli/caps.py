@@ -116,9 +116,9 @@ def caps(
 
     In a guest one container of two takes all that it can get of each kind of thing: files,
     watches, processes, terminals. Its neighbour asks for eight before, beside and after. If
-    it gets less beside, that is a shared cap; limits of the machine are then raised until it
-    gets its share, which tells which one it is. With FILE it shows what --output wrote, and
-    measures nothing.
+    it gets less beside, that is a shared cap; sysctls and limits of processes are then raised
+    until it gets its share, which tells which one it is. With FILE it shows what --output
+    wrote, and measures nothing.
     """
     if file is not None:
         only_to_measure(_TO_MEASURE)

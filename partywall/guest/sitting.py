@@ -26,6 +26,9 @@ DRIVER = "/usr/lib/partywall-rounds"
 
 _BARRIER = "/run/barrier"
 
+SHARE = 15
+"""Seconds of a guest's timeout for each of its own time that a round may take."""
+
 
 @dataclass(frozen=True)
 class Taking:
@@ -103,7 +106,7 @@ def patience(topology: Topology, timeout: float) -> int:
     these are over sooner than ``timeout``, in seconds, which holds for a round as well.
     """
     # With 8 containers and the usual timeout 20 s, twenty times what any operation of ours takes.
-    share = max(topology.total / 8, 1.0) / 15
+    share = max(topology.total / 8, 1.0) / SHARE
     return max(1, round(timeout * min(share, 1.0)))
 
 

@@ -8,7 +8,6 @@ asks for a little, before, beside and after. Nothing is recorded.
 from __future__ import annotations
 
 import errno
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +18,12 @@ from partywall.core.progress import Progress
 from partywall.core.topology import Topology
 from partywall.guest import Guest, sitting
 from partywall.guest.oci import Confinement, Users
-from partywall.guest.sitting import Round, Taking
+from partywall.guest.sitting import SHARE, Round, Taking
+from partywall.kernels import require
+from partywall.measure import memory as free_memory
 from partywall.measure import run, sweep
 from partywall.measure.run import Wanted
-from partywall.measure.sitting import Found, Sitting, in_turn, ready
+from partywall.measure.sitting import Found, Sitting, fault, in_turn, ready
 from partywall.results.caps import Cap, Caps, Got
 from partywall.workloads import Workload
 
@@ -35,13 +36,16 @@ SECONDS = 10
 MEMORY = 1024
 """MiB of a guest. The kernel makes most of its limits by it: with little they are soon reached."""
 
-# As Docker's own unit has them, and its containers; of what a process may open, fs.nr_open.
+# Docker limits no tasks. What a process may open is as much as can be, so that it
+# is not its own limit that is found.
 _LIMITS = (("RLIMIT_NOFILE", 1 << 20), ("RLIMIT_NPROC", -1))
 _TASKS = -1
 
-_ROUND_TAKES = 30 * 60.0
-"""Seconds on top of a guest's own, so that it has two minutes of its own time for a round: see
-`partywall.guest.sitting.patience`."""
+_OPTIONS = ("CONFIG_MEMCG", "CONFIG_PROC_SYSCTL")
+
+_REST = 240
+"""Seconds of a guest's time for all of a round but the taking: a few dozen tries, each of which
+may wait for five. All sleep meanwhile, so that it costs little."""
 
 
 def caps(
@@ -63,15 +67,13 @@ def caps(
             f"{fleeting.title} keeps nothing of what it makes, so it uses up nothing",
             "partywall workloads shows those that do: hold/*",
         )
+    require(wanted.kernel, _OPTIONS, "partywall caps")
     plan = sweep.plan_of(replace(wanted, topology=Topology(2, 1)))
     rounds = [Round(one) for one in wanted.workloads]
     how = _How(users, Taking(TRIES, seconds), memory)
-    became, versions = sweep.in_guests(plan, rounds, wanted.jobs, progress, how)
-    found = [one for one in became if isinstance(one, Cap)]
-    if not found:
-        first = became[0]
-        assert isinstance(first, PartywallError)
-        raise type(first)(f"{rounds[0].title}: {first.message}", first.hint)
+    jobs = max(1, min(wanted.jobs, free_memory.available() // memory))
+    became, versions = sweep.in_guests(plan, rounds, jobs, progress, how)
+    found = sweep.measured(rounds, became, Cap)
     said = run.whole(wanted, plan, versions, [])
     return Caps(
         created=said.created,
@@ -97,7 +99,7 @@ class _How:
 
     def _sit(self, wanted: Sitting, progress: Progress, found: Found[Cap]) -> None:
         plan, rounds = wanted.plan, wanted.rounds
-        timeout = plan.timeout + _ROUND_TAKES
+        timeout = plan.timeout + SHARE * (self._taking.seconds + _REST)
         more = Confinement(users=self._users, pids=_TASKS, limits=_LIMITS)
         parts, _ = guest.initramfs(
             sitting.base(plan.kernel, rounds, progress, self._taking),
@@ -117,7 +119,7 @@ class _How:
             topology=plan.topology,
             plugin=None,
             command_line=guest.command_line(plan.kernel.release, plan.parameters),
-            timeout=plan.timeout + _ROUND_TAKES / len(rounds),
+            timeout=timeout,
             memory=self._memory,
             rounds=len(rounds),
             second_line=True,
@@ -127,48 +129,61 @@ class _How:
             for number, each in enumerate(rounds):
                 with progress.step(each.title):
                     try:
-                        found.add(_round(machine, number, each.workload))
+                        became = _round(machine, number, each.workload)
                     except EnvironmentProblem as error:
                         # The guest is gone, or so far gone that the next round can't begin.
                         found.add(error)
                         break
+                if isinstance(became, Cap) and became.verdict == "not tried" and number:
+                    # It may be for what another one left: in a guest of its own it is not.
+                    break
+                found.add(became)
+                if isinstance(became, Cap) and became.stays:
+                    break
             found.version = machine.said("version") or "unknown"
 
 
-def _round(machine: Guest, number: int, workload: Workload) -> Cap | EnvironmentProblem:
+def _round(machine: Guest, number: int, workload: Workload) -> Cap | PartywallError:
     over = f"round {number} over"
     machine.wait_until(lambda: machine.reported(over) is not None)
     why = machine.reported(f"round {number} failed:")
     said = machine.reported(f"caps {number}")
     if why is not None or said is None:
         return EnvironmentProblem(f"the workload failed: {why or 'nobody says why'}")
-    return parse(said, workload)
+    try:
+        return parse(said, workload)
+    except Exception as error:
+        return fault("what the referee says could not be read", error)
 
 
 def parse(said: str, workload: Workload) -> Cap:
     """Return what the referee said of a workload: words of ``name=values``."""
     words = dict(word.split("=", 1) for word in said.split())
     knob, _, value = words.get("limit", "").partition("=")
+    got = {name: _got(words[name]) for name in _SAID if name in words}
     return Cap(
         title=workload.title,
         operation=workload.operation,
         tries=TRIES,
-        limits={name: int(value) for name, value in words.items() if re.fullmatch(r"-?\d+", value)},
-        before=_got(words["before"]),
-        taken=_got(words["taken"]) if "taken" in words else None,
-        beside=_got(words["beside"]) if "beside" in words else None,
-        after=_got(words["after"]) if "after" in words else None,
+        before=got["before"],
+        taken=got.get("taken"),
+        beside=got.get("beside"),
+        after=got.get("after"),
         knob=knob or None,
         value=value.replace("/", " ") or None,
     )
 
 
+_SAID = ("before", "taken", "beside", "after")
+
+
 def _got(text: str) -> Got:
-    done, error, killed, processes = map(int, text.split(","))
+    done, error, killed, processes, full = map(int, text.split(","))
     return Got(
         done=done,
         error=errno.errorcode.get(error, str(error)) if error else None,
         killed=bool(killed),
+        full=bool(full),
         processes=processes,
     )
 

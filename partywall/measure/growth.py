@@ -130,11 +130,8 @@ def _document(
     became: Sequence[Operation | PartywallError],
     versions: set[str],
 ) -> Growth:
-    operations = [one for one in became if isinstance(one, Operation)]
-    if not operations:
-        title, first = wanted.workloads[0].title, became[0]
-        assert isinstance(first, PartywallError)
-        raise type(first)(f"{title}: {first.message}", first.hint)
+    rounds = [Round(one) for one in wanted.workloads]
+    operations = sweep.measured(rounds, became, Operation)
     # Of a kernel and what it was measured with, as any result says it.
     said = run.whole(wanted, plan, versions, [])
     return Growth(
@@ -143,7 +140,7 @@ def _document(
         environment=said.environment,
         containers=plan.topology.containers,
         operations=operations,
-        failed=sweep.failures([Round(one) for one in wanted.workloads], became),
+        failed=sweep.failures(rounds, became),
     )
 
 

@@ -154,6 +154,16 @@ def in_guests(
     return [became[each.title] for each in rounds], versions
 
 
+def measured(rounds: Sequence[Round], became: Sequence[object], kind: type[T]) -> list[T]:
+    """Return those that were measured. Raise what the first failed of if none was."""
+    found = [one for one in became if isinstance(one, kind)]
+    if not found:
+        first = became[0]
+        assert isinstance(first, PartywallError)
+        raise type(first)(f"{rounds[0].title}: {first.message}", first.hint)
+    return found
+
+
 def failures(rounds: Sequence[Round], became: Sequence[object]) -> list[Failure]:
     """Return the rounds that could not be measured, and why."""
     return [

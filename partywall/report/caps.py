@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 
 from partywall.report.blocks import columns, indent, print_blocks, text
 from partywall.report.words import count
@@ -20,7 +20,7 @@ _USERS = {
 _REST: dict[Verdict, str] = {
     "own": "Bounded for each container or process by itself, so its neighbour has its share",
     "memory": "Bounded by the container's memory limit",
-    "not reached": "Not used up in the time that was given",
+    "not reached": "Not used up in the time that was given, or by 256 processes",
     "not tried": "Not tried: the neighbour can't have it anyway",
 }
 
@@ -34,7 +34,7 @@ def _blocks(found: Caps) -> Iterator[RenderableType]:
     yield text(f"Linux {found.kernel.release} ({found.kernel.source})", "bold")
     yield text(
         "One container takes all that it can get, its neighbour asks for a little; a machine of "
-        f"{found.memory:,} MiB, {_USERS[found.users]}.",
+        f"{found.memory:,} MiB, of which a container may have two fifths; {_USERS[found.users]}.",
         "dim",
     )
     by: dict[Verdict, list[Cap]] = defaultdict(list)
@@ -57,17 +57,8 @@ def _blocks(found: Caps) -> Iterator[RenderableType]:
             yield indent(text(f"{failure.title}: {failure.why}"), 2)
 
 
-def limit_of(one: Cap) -> str:
-    """What bounds it, in words."""
-    if one.knob is not None:
-        return f"{one.knob} = {one.value}"
-    if one.alike is not None:
-        return f"as many as RLIMIT_{one.alike.upper()} of a process; no sysctl raises it"
-    return "no sysctl that was tried raises it"
-
-
 def _caps(found: list[Cap]) -> Iterator[RenderableType]:
-    """Rows of limits, with all that run into each."""
+    """Rows of operations below the limit that they run into."""
     if not found:
         yield indent(text("none"), 2)
         return
@@ -75,42 +66,45 @@ def _caps(found: list[Cap]) -> Iterator[RenderableType]:
     for one in found:
         # Without a name each may have one of its own.
         by[one.knob or one.title].append(one)
-    table = columns(("taken", "neighbour"), "limit, and what runs into it")
     rows = sorted(by.values(), key=lambda row: (row[0].knob is None, -len(row), row[0].title))
     for row in rows:
-        row.sort(key=lambda one: one.title)
-        worst = min(row, key=_share)
-        assert worst.taken is not None
-        assert worst.beside is not None
-        told = [text(limit_of(row[0]), "magenta")]
-        for one in row:
+        yield text(_limit(row[0]), "magenta")
+        table = columns(("taken", "neighbour"), "what runs into it")
+        table.show_header = row is rows[0]
+        for one in sorted(row, key=lambda one: one.title):
+            assert one.taken is not None
+            assert one.beside is not None
             stays = "; still when the other one's processes have ended" if one.stays else ""
-            told.append(text(f"{one.title}: {_errors(one)}{stays}"))
-        taken = max(one.taken.done for one in row if one.taken)
-        table.add_row(
-            f"{taken:,}",
-            f"{worst.beside.done} of {worst.tries}",
-            Group(told[0], *(indent(line, 2) for line in told[1:])),
-        )
-    yield table
+            table.add_row(
+                f"{one.taken.done:,}",
+                f"{one.beside.done} of {one.tries}",
+                text(f"{one.title}: {_error(one)}{stays}"),
+            )
+        yield indent(table, 2)
 
 
-def _share(one: Cap) -> float:
-    return one.beside.done / one.tries if one.beside else 1.0
+def _limit(one: Cap) -> str:
+    """What bounds it, in words."""
+    if one.knob is not None:
+        return f"{one.knob} = {one.value}"
+    assert one.beside is not None
+    if one.beside.done == one.tries:
+        return "the machine's memory: the one that took was killed within its own limit"
+    return "no limit that was tried raises it"
 
 
-def _errors(one: Cap) -> str:
+def _error(one: Cap) -> str:
     """What the neighbour is told."""
     assert one.beside is not None
     if one.beside.error:
         return one.beside.error
-    return "short of memory" if one.beside.killed else "less than it asks for"
+    return "killed" if one.beside.killed else "as much as it asks for"
 
 
 def _words(got: Got) -> str:
     said = f"{got.done:,}"
     if got.processes > 1:
         said += f" in {got.processes} processes"
-    if got.error:
-        said += f", then {got.error}"
-    return said + (", short of memory" if got.killed else "")
+    if got.error == "ETIMEDOUT":
+        return f"{said}, then it waits without end"
+    return f"{said}, then {got.error}" if got.error else said

@@ -15,17 +15,15 @@ SCHEMA: Final = "partywall.caps/1"
 
 Verdict = Literal["cap", "own", "memory", "not reached", "not tried"]
 
-_ALIKE = 0.02
-"""What was taken is as much as a limit of processes, but for what others had of it."""
-
 
 class Got(Model):
     """What a container got of what it asked for."""
 
     done: int = Field(description="Operations that were done.")
     error: str | None = Field(description="What the next one failed with, as errno has it.")
-    killed: bool = Field(description="Its memory was at its limit, or a process of it was killed.")
-    processes: int = Field(description="That it took to do them; 0 where one alone tries.")
+    killed: bool = Field(description="A process of it was killed.")
+    full: bool = Field(description="The container came to its limit of memory.")
+    processes: int = Field(description="Those that got any; 0 where one alone tries.")
 
 
 class Cap(Model):
@@ -34,39 +32,37 @@ class Cap(Model):
     title: str
     operation: str = Field(description="What one of them is.")
     tries: int = Field(description="Operations that the neighbour asks for each time.")
-    limits: dict[str, int] = Field(description="Limits of each process, as getrlimit() has them.")
     before: Got = Field(description="The neighbour, while nobody else has any.")
     taken: Got | None = Field(description="By the container that takes all that it can get.")
     beside: Got | None = Field(description="The neighbour, while it has that.")
     after: Got | None = Field(description="The neighbour, when its processes have ended.")
     knob: str | None = Field(
-        description="The sysctl that, set to twice as much, lets the neighbour have its share."
+        description="The limit that, set to twice as much, lets the neighbour have its share: a "
+        "sysctl, or a limit that a user's processes have together."
     )
     value: str | None = Field(description="What that is set to.")
 
     @property
     def verdict(self) -> Verdict:
-        """'cap' if the neighbour gets less because of what another container has."""
+        """'cap' if the neighbour gets less because of what another container has.
+
+        Or if there was no memory for one that had not come to its own limit of it.
+        """
         if self.taken is None or self.beside is None:
             return "not tried"
         if self.beside.done < self.tries:
             return "cap"
-        if self.taken.killed:
+        if self.taken.full:
             return "memory"
-        return "own" if self.taken.error else "not reached"
+        if self.taken.killed:
+            return "cap"
+        # What waits without end has come to no limit.
+        return "own" if self.taken.error not in {None, "ETIMEDOUT"} else "not reached"
 
     @property
     def stays(self) -> bool:
         """Whether the neighbour still gets less when the other one's processes have ended."""
         return self.after is not None and self.after.done < self.tries
-
-    @property
-    def alike(self) -> str | None:
-        """The limit of processes of which as much was taken, if there is one."""
-        for name, value in sorted(self.limits.items()):
-            if self.taken and value > 0 and abs(self.taken.done - value) <= _ALIKE * value:
-                return name
-        return None
 
 
 class Caps(Document):

@@ -18,7 +18,8 @@ from partywall.workloads import Workload
 
 CAPPED = Path(__file__).resolve().parent / "capped"
 
-KINDS = ("knob", "hard", "two", "stays", "own", "free")
+# The one that stays is in the midst: those after it have another guest.
+KINDS = ("knob", "hard", "two", "stays", "own", "free", "process", "passes")
 
 
 def by_title(found: list[Cap]) -> dict[str, Cap]:
@@ -41,7 +42,7 @@ def known(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
         "keeps": True,
     }
     chosen = [Workload(variant=kind, **common) for kind in KINDS]
-    found = caps.caps(Wanted(kernel=ready, workloads=chosen, jobs=1), Quiet(), seconds=1)
+    found = caps.caps(Wanted(kernel=ready, workloads=chosen, jobs=1), Quiet(), seconds=3)
     assert not found.failed
     return by_title(found.operations)
 
@@ -69,15 +70,26 @@ def test_what_is_not_given_back_stays(known: dict[str, Cap]) -> None:
     assert [kind for kind in KINDS if known[f"capped/{kind}"].stays] == ["stays"]
 
 
-def test_what_each_process_has_for_itself_is_no_cap(known: dict[str, Cap]) -> None:
+def test_what_each_container_has_for_itself_is_no_cap(known: dict[str, Cap]) -> None:
     one = known["capped/own"]
     assert one.taken is not None
-    # As many processes as are tried.
-    assert (one.verdict, one.taken.done, one.taken.processes) == ("own", 2560, 256)
+    assert (one.verdict, one.taken.done, one.taken.processes) == ("own", 400, 1)
+
+
+def test_what_each_process_has_for_itself_is_not_used_up_by_many(known: dict[str, Cap]) -> None:
+    one = known["capped/process"]
+    assert one.taken is not None
+    assert (one.verdict, one.taken.done, one.taken.processes) == ("not reached", 2560, 256)
 
 
 def test_what_is_without_end_is_not_reached(known: dict[str, Cap]) -> None:
     assert known["capped/free"].verdict == "not reached"
+
+
+def test_what_passes_by_itself_is_no_cap(known: dict[str, Cap]) -> None:
+    one = known["capped/passes"]
+    assert one.taken is not None
+    assert (one.verdict, one.knob, one.taken.done) == ("own", None, 600)
 
 
 LIMITS = {
@@ -85,13 +97,14 @@ LIMITS = {
     "hold/pty": "kernel.pty.max",
     "hold/aio-many": "fs.aio-max-nr",
     "hold/file": "fs.file-max",
+    "hold/signal": "RLIMIT_SIGPENDING",
 }
 
 
 @pytest.fixture(scope="module")
 def debian(kernel: Kernel) -> dict[str, Cap]:
     """What is found of Debian's kernel."""
-    chosen = workloads.select([*LIMITS, "hold/posix-lock", "hold/semaphores"])
+    chosen = workloads.select([*LIMITS, "hold/process", "hold/semaphores"])
     found = caps.caps(Wanted(kernel=kernel, workloads=chosen), Quiet())
     assert not found.failed
     return by_title(found.operations)
@@ -108,3 +121,10 @@ def test_known_caps_of_the_kernel_are_found_by_name(debian: dict[str, Cap], titl
 
 def test_what_is_of_a_namespace_is_its_own(debian: dict[str, Cap]) -> None:
     assert debian["hold/semaphores"].verdict == "own"
+
+
+def test_what_a_container_pays_for_is_bounded_by_its_memory(debian: dict[str, Cap]) -> None:
+    one = debian["hold/process"]
+    assert one.taken is not None
+    assert one.taken.full
+    assert one.verdict == "memory"

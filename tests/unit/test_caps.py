@@ -29,13 +29,13 @@ from partywall.results.failures import Failure
 (INOTIFY,) = workloads.select(["hold/inotify"])
 
 SAID = (
-    "sigpending=3782 msgqueue=819200 nproc=-1 before=8,0,0,0 taken=128,24,0,2 "
-    "beside=0,24,0,0 limit=fs.inotify.max_user_instances=128 after=8,0,0,0"
+    "before=8,0,0,0,0 taken=128,24,0,1,0 beside=0,24,0,0,0 "
+    "limit=fs.inotify.max_user_instances=128 after=8,0,0,0,0"
 )
 
 
-def got(done: int, error: str | None = None, *, killed: bool = False) -> Got:
-    return Got(done=done, error=error, killed=killed, processes=0)
+def got(done: int, error: str | None = None, *, killed: bool = False, full: bool = False) -> Got:
+    return Got(done=done, error=error, killed=killed, full=full, processes=0)
 
 
 def cap(**changed: Any) -> Cap:
@@ -63,14 +63,13 @@ def shown(document: Caps) -> str:
 
 def test_what_the_referee_says_is_read() -> None:
     one = cap()
-    assert one.limits == {"sigpending": 3782, "msgqueue": 819200, "nproc": -1}
     assert (one.knob, one.value) == ("fs.inotify.max_user_instances", "128")
-    assert one.taken == Got(done=128, error="EMFILE", killed=False, processes=2)
-    assert (one.verdict, one.stays, one.alike) == ("cap", False, None)
+    assert one.taken == Got(done=128, error="EMFILE", killed=False, full=False, processes=1)
+    assert (one.verdict, one.stays) == ("cap", False)
 
 
 def test_a_limit_of_several_numbers_is_read_as_it_was_set() -> None:
-    one = measuring.parse("before=8,0,0,0 limit=net.ipv4.tcp_mem=10/20/30", INOTIFY)
+    one = measuring.parse("before=8,0,0,0,0 limit=net.ipv4.tcp_mem=10/20/30", INOTIFY)
     assert (one.knob, one.value) == ("net.ipv4.tcp_mem", "10 20 30")
     assert one.verdict == "not tried"
 
@@ -86,7 +85,12 @@ def test_a_limit_of_several_numbers_is_read_as_it_was_set() -> None:
         (got(128, "EMFILE"), got(8), "own"),
         # As of more locked memory than a process may have.
         (got(128, "ENOMEM"), got(8), "own"),
-        (got(128, killed=True), got(8), "memory"),
+        (got(128, killed=True, full=True), got(8), "memory"),
+        (got(128, "ENOMEM", full=True), got(8), "memory"),
+        # The machine had none for it, within its own limit.
+        (got(128, killed=True), got(8), "cap"),
+        # What waits without end has come to no limit.
+        (got(128, "ETIMEDOUT"), got(8), "not reached"),
         (got(128), got(8), "not reached"),
     ],
 )
@@ -94,34 +98,26 @@ def test_the_verdict_is_what_the_neighbour_gets(taken: Got, beside: Got, verdict
     assert cap(taken=taken, beside=beside).verdict == verdict
 
 
-@pytest.mark.parametrize(
-    ("taken", "alike"), [(3782, "sigpending"), (3707, "sigpending"), (3600, None), (0, None)]
-)
-def test_as_much_as_a_limit_of_processes_is_said(taken: int, alike: str | None) -> None:
-    assert cap(taken=got(taken, "EAGAIN"), knob=None).alike == alike
-
-
 def test_caps_are_shown_by_what_sets_them() -> None:
     watch = cap(title="hold/inotify-watch", beside=got(3, "ENOSPC"), after=got(2, "ENOSPC"))
-    signal = cap(title="hold/signal", taken=got(3782, "EAGAIN"), knob=None, value=None)
+    signal = cap(title="hold/signal", taken=got(3777, "EAGAIN"), knob=None, value=None)
     text = shown(found(cap(), watch, signal))
     assert text.count("fs.inotify.max_user_instances = 128") == 1
-    assert re.search(r"128 +0 of 8  fs\.inotify", text)
-    assert "hold/inotify: EMFILE\n" in text
+    assert re.search(r"128 +0 of 8  hold/inotify: EMFILE\n", text)
     assert "hold/inotify-watch: ENOSPC; still when" in text
-    assert "as many as RLIMIT_SIGPENDING" in text
+    assert re.search(r"no limit that was tried raises it\n +3,777 +0 of 8  hold/signal", text)
     assert max(map(len, text.splitlines())) <= 80
 
 
 def test_what_is_no_cap_is_told_by_what_bounds_it() -> None:
     own = cap(title="hold/semaphores", taken=got(32000, "ENOSPC"), beside=got(8))
-    memory = cap(title="hold/pipe", taken=got(500, killed=True), beside=got(8))
+    memory = cap(title="hold/pipe", taken=got(500, killed=True, full=True), beside=got(8))
     fails = cap(title="hold/x", before=got(3, "EPERM"), taken=None, beside=None, after=None)
     failed = (Failure(title="hold/y", operation="one of y", why="it went out"),)
     text = shown(found(own, memory, fails, failed=failed))
     assert "what all need\n  none" in text
     assert "hold/semaphores: 32,000, then ENOSPC" in text
-    assert "hold/pipe: 500, short of memory" in text
+    assert "limit\n  hold/pipe: 500\n" in text
     assert "hold/x: 3, then EPERM" in text
     assert "hold/y: it went out" in text
 
@@ -166,3 +162,36 @@ def test_users_of_containers_are_the_same_if_asked_for() -> None:
 
 def test_without_user_namespaces_root_of_a_container_is_root() -> None:
     assert oci.first_uid(3, "host") == 0
+
+
+def test_a_machine_without_memory_is_said() -> None:
+    text = shown(found(cap(taken=got(500, killed=True), beside=got(8), knob=None, value=None)))
+    assert "the machine's memory: the one that took was killed within its own limit" in text
+    assert "hold/inotify: as much as it asks for" in text
+
+
+def test_docker_has_no_user_namespaces_and_limits_no_tasks() -> None:
+    common: dict[str, Any] = {
+        "number": 1,
+        "cpus": range(1, 2),
+        "arguments": ["x"],
+        "environment": {},
+        "capabilities": (),
+        "confined": True,
+        "apparmor": True,
+        "systempaths": True,
+        "syscalls": ["read"],
+    }
+    host = oci.Confinement("host", -1, (("RLIMIT_NPROC", -1), ("RLIMIT_NOFILE", 5)))
+    config = oci.config(**common, more=host)
+    assert {"type": "user"} not in config["linux"]["namespaces"]
+    assert "uidMappings" not in config["linux"]
+    assert config["linux"]["resources"]["pids"] == {"limit": -1}
+    assert config["process"]["rlimits"] == [
+        {"type": "RLIMIT_NPROC", "soft": 2**64 - 1, "hard": 2**64 - 1},
+        {"type": "RLIMIT_NOFILE", "soft": 5, "hard": 5},
+    ]
+    usual = oci.config(**common)
+    assert {"type": "user"} in usual["linux"]["namespaces"]
+    assert usual["linux"]["uidMappings"][0]["hostID"] == oci.FIRST_UID + oci.UIDS
+    assert "rlimits" not in usual["process"]

@@ -34,10 +34,14 @@ OPERATION(two, 2)
 OPERATION(stays, 3)
 OPERATION(own, 4)
 OPERATION(free, 5)
+OPERATION(process, 6)
+OPERATION(passes, 7)
 
 FAMILY({ "knob", op_knob, prepare },
        { "hard", op_hard, prepare },
        { "two", op_two, prepare },
        { "stays", op_stays, prepare },
        { "own", op_own, prepare },
-       { "free", op_free, prepare });
+       { "free", op_free, prepare },
+       { "process", op_process, prepare },
+       { "passes", op_passes, prepare });

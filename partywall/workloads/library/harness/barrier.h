@@ -32,8 +32,8 @@ struct ask {
 	_Atomic unsigned int ready, asked, answered;
 	unsigned int what;
 	unsigned long count;		/* operations to try, or seconds to take for */
-	_Atomic unsigned long done;	/* operations */
-	_Atomic int error, stopped;
+	_Atomic unsigned long done, numbers;	/* operations, and those of all times */
+	_Atomic int error, stopped, over;
 	int killed;
 	unsigned int processes;
 };

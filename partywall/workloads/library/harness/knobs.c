@@ -56,7 +56,7 @@ static int twice(const char *text, char *raised)
 		/* Without end as it is, or as much as it can be. */
 		if (value < INT_MAX / 2 || (value > UINT_MAX && value < LONG_MAX / 2))
 			value *= 2;
-		used += snprintf(raised + used, LENGTH - used, "%s%lu", any ? " " : "", value);
+		used += snprintf(raised + used, LENGTH - used, "%s%lu", used ? " " : "", value);
 		if (used >= LENGTH)
 			return 0;
 		any |= value != 0;
@@ -74,7 +74,8 @@ static int read_line(const char *path, char *text)
 		return 0;
 	got = read(fd, text, LENGTH - 1);
 	close(fd);
-	if (got <= 0)
+	/* What is not all of it can't be written back. */
+	if (got <= 0 || got == LENGTH - 1)
 		return 0;
 	text[got] = 0;
 	text[strcspn(text, "\n")] = 0;
@@ -97,13 +98,13 @@ static int consider(const char *path, const struct stat *st, int flag, struct FT
 	return 0;
 }
 
+/* Those of a user, which all of its processes have together. */
 static const struct {
 	int which;
 	const char *name;
 } limits[] = {
 	{ RLIMIT_SIGPENDING, "RLIMIT_SIGPENDING" }, { RLIMIT_MSGQUEUE, "RLIMIT_MSGQUEUE" },
-	{ RLIMIT_NPROC, "RLIMIT_NPROC" }, { RLIMIT_NOFILE, "RLIMIT_NOFILE" },
-	{ RLIMIT_MEMLOCK, "RLIMIT_MEMLOCK" },
+	{ RLIMIT_NPROC, "RLIMIT_NPROC" }, { RLIMIT_MEMLOCK, "RLIMIT_MEMLOCK" },
 };
 
 /* Of the first process of a container; returns 0 if it has none. */
@@ -193,26 +194,43 @@ const char *knobs_value(unsigned int knob)
 	return joined;
 }
 
-static void write_all(unsigned int from, unsigned int to, int raise)
+static void set(const struct knob *knob, int raise)
 {
 	char path[sizeof(TOP) + LENGTH];
 
-	for (unsigned int n = from; n < to; n++) {
-		if (knobs[n].limit >= 0) {
-			set_limit(of_container, &knobs[n], raise);
-			continue;
-		}
-		snprintf(path, sizeof(path), TOP "%s", knobs[n].name);
-		put(path, raise ? knobs[n].raised : knobs[n].value);
+	if (knob->limit >= 0) {
+		set_limit(of_container, knob, raise);
+		return;
 	}
+	snprintf(path, sizeof(path), TOP "%s", knob->name);
+	put(path, raise ? knob->raised : knob->value);
+}
+
+static int is_as_it_was(const struct knob *knob)
+{
+	char path[sizeof(TOP) + LENGTH], value[LENGTH];
+	struct rlimit limit;
+
+	if (knob->limit >= 0)
+		return limit_of(of_container, knob->limit, &limit) &&
+		       limit.rlim_cur == strtoul(knob->value, NULL, 10);
+	snprintf(path, sizeof(path), TOP "%s", knob->name);
+	return read_line(path, value) && !strcmp(value, knob->value);
 }
 
 void knobs_raise(unsigned int from, unsigned int to)
 {
-	write_all(from, to, 1);
+	for (unsigned int n = from; n < to; n++)
+		set(&knobs[n], 1);
 }
 
-void knobs_restore(unsigned int from, unsigned int to)
+const char *knobs_restore(unsigned int from, unsigned int to)
 {
-	write_all(from, to, 0);
+	/* One may be bounded by one before it. */
+	for (unsigned int n = to; n-- > from;)
+		set(&knobs[n], 0);
+	for (unsigned int n = from; n < to; n++)
+		if (!is_as_it_was(&knobs[n]))
+			return knobs_name(n);
+	return NULL;
 }

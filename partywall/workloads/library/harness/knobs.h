@@ -15,8 +15,10 @@ unsigned int knobs_count(void);
 const char *knobs_name(unsigned int knob);
 const char *knobs_value(unsigned int knob);
 
-/* Those from `from` to `to` - 1: twice as much, and as they were. What can't be is left. */
+/* Those from `from` to `to` - 1: to twice as much. What can't be is left as it is. */
 void knobs_raise(unsigned int from, unsigned int to);
-void knobs_restore(unsigned int from, unsigned int to);
+
+/* Sets them as they were; returns the name of one that is not, or NULL. */
+const char *knobs_restore(unsigned int from, unsigned int to);
 
 #endif

@@ -6,13 +6,12 @@
  *
  * In each round the neighbour, container 1, tries a few operations; container 0 takes all
  * that it can get; the neighbour tries again. If it gets less, limits of the machine are
- * raised until it does not: the one that was in its way is named. Then what was taken is
+ * raised until it does: the one that was in its way is named. Then what was taken is
  * let go, and the neighbour tries once more. See take.h.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <termios.h>
 
 #include "barrier.h"
@@ -21,15 +20,16 @@
 #include "take.h"
 
 #define MOMENT_NS 1000000
-/* What the kernel gives back later is given back then. */
-#define PAUSE_SECONDS 2
+/* As of the keeper: what the kernel gives back later is given back then. */
+#define PAUSE_SECONDS 10
 #define CGROUP_OF(n) CONTAINERS_CGROUP "/c" #n
 
 struct got {
 	unsigned long done;
-	/* A process was killed, or memory was short. */
 	int error, killed;
 	unsigned int processes;
+	/* Its cgroup was at its limit of memory. */
+	int full;
 };
 
 static struct barrier *b;
@@ -58,12 +58,12 @@ static struct got asks(unsigned int who, unsigned int what, unsigned long count)
 		rest(0, MOMENT_NS);
 	}
 	return (struct got){ atomic_load(&ask->done), atomic_load(&ask->error),
-			     ask->killed, ask->processes };
+			     ask->killed, ask->processes, 0 };
 }
 
 static void say(const char *who, struct got got)
 {
-	printf(" %s=%lu,%d,%d,%u", who, got.done, got.error, got.killed, got.processes);
+	printf(" %s=%lu,%d,%d,%u,%d", who, got.done, got.error, got.killed, got.processes, got.full);
 }
 
 /* How often the one that takes could have had no more memory. */
@@ -86,12 +86,18 @@ static unsigned long out_of_memory(void)
 /* Whether the neighbour gets what it asks for with these limits raised. */
 static int helps(unsigned int from, unsigned int to)
 {
+	const char *left;
+	char why[REASON_LENGTH];
 	struct got got;
 
 	knobs_raise(from, to);
 	got = asks(NEIGHBOUR, TRY, tries);
-	knobs_restore(from, to);
-	return got.done == tries;
+	left = knobs_restore(from, to);
+	if (left) {
+		snprintf(why, sizeof(why), "%s could not be set to what it was", left);
+		barrier_fail(b, why);
+	}
+	return got.done == tries && !failed();
 }
 
 /* Says which limit it is: of those that are left one half holds it. */
@@ -108,29 +114,20 @@ static void say_limit(void)
 		else
 			from = middle;
 	}
-	/* It takes two if neither half was enough. */
-	if (helps(from, to))
+	/* It takes two if neither half was enough; and none if it has passed meanwhile. */
+	if (helps(from, to) && !helps(from, from))
 		printf(" limit=%s=%s", knobs_name(from), knobs_value(from));
 }
 
-/* Limits of the neighbour's processes, for who wants to compare with what was taken. */
-static void say_own_limits(void)
+/* What the neighbour gets; if it is less, what it gets a while later. */
+static struct got lastingly(void)
 {
-	static const struct { int which; const char *name; } kinds[] = {
-		{ RLIMIT_SIGPENDING, "sigpending" }, { RLIMIT_MSGQUEUE, "msgqueue" },
-		{ RLIMIT_NPROC, "nproc" }, { RLIMIT_NOFILE, "nofile" },
-		{ RLIMIT_MEMLOCK, "memlock" },
-	};
-	FILE *procs = fopen(CGROUP_OF(1) "/cgroup.procs", "r");
-	struct rlimit limit;
-	int pid;
+	struct got got = asks(NEIGHBOUR, TRY, tries);
 
-	if (procs && fscanf(procs, "%d", &pid) == 1)
-		for (size_t n = 0; n < sizeof(kinds) / sizeof(*kinds); n++)
-			if (!prlimit(pid, kinds[n].which, NULL, &limit))
-				printf(" %s=%ld", kinds[n].name, (long)limit.rlim_cur);
-	if (procs)
-		fclose(procs);
+	if (got.done == tries)
+		return got;
+	rest(PAUSE_SECONDS, 0);
+	return asks(NEIGHBOUR, TRY, tries);
 }
 
 static void hold_round(unsigned int round, unsigned long seconds)
@@ -145,15 +142,16 @@ static void hold_round(unsigned int round, unsigned long seconds)
 			rest(0, MOMENT_NS);
 		}
 	printf("\nPARTYWALL caps %u", round);
-	say_own_limits();
 	before = asks(NEIGHBOUR, TRY, tries);
 	say("before", before);
 	if (before.done == tries) {
+		/* Nothing of it is to come back while the other one takes. */
+		rest(PAUSE_SECONDS, 0);
 		short_before = out_of_memory();
 		taken = asks(TAKER, TAKE, seconds);
-		taken.killed |= out_of_memory() != short_before;
+		taken.full = out_of_memory() != short_before;
 		say("taken", taken);
-		beside = asks(NEIGHBOUR, TRY, tries);
+		beside = lastingly();
 		say("beside", beside);
 		if (beside.done < tries)
 			say_limit();
@@ -172,6 +170,15 @@ static void hold_round(unsigned int round, unsigned long seconds)
 	}
 }
 
+static void must_put(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		fail(path);
+	close(fd);
+}
+
 /* One has far less than the machine has, so that it can't use that up by what it pays for. */
 static void limit_memory(void)
 {
@@ -183,8 +190,8 @@ static void limit_memory(void)
 		fail("/proc/meminfo");
 	fclose(info);
 	snprintf(value, sizeof(value), "%lu", kilobytes * 1024 / 5 * 2);
-	put(CGROUP_OF(0) "/memory.max", value);
-	put(CGROUP_OF(1) "/memory.max", value);
+	must_put(CGROUP_OF(0) "/memory.max", value);
+	must_put(CGROUP_OF(1) "/memory.max", value);
 }
 
 int main(int argc, char **argv)

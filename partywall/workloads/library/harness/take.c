@@ -22,11 +22,13 @@
 #define MOMENT_NS 1000000
 /* What one process can't have another may. */
 #define MOST_PROCESSES 256
-/* A few operations that take longer wait for something. */
-#define TRY_SECONDS 5
+/* A few operations that take longer wait for something, and so does an end. */
+#define TRY_MS 5000
 
+static struct barrier *b;
 static struct ask *ask;
 static pid_t takers[MOST_PROCESSES];
+static unsigned int taking;
 
 static void moment(void)
 {
@@ -35,12 +37,12 @@ static void moment(void)
 	nanosleep(&time, NULL);
 }
 
-static long now(void)
+static long milliseconds(void)
 {
 	struct timespec time;
 
 	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec;
+	return time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
 /* What was made is given back with the process, but for files and queues. */
@@ -51,12 +53,24 @@ static void failed_to_try(void)
 }
 
 /* Keeps what it has. */
-static void failed_to_take(void)
+static void stop_taking(int error)
 {
-	atomic_store(&ask->error, errno);
+	atomic_store(&ask->error, error);
 	atomic_store(&ask->stopped, 1);
 	for (;;)
 		pause();
+}
+
+static void failed_to_take(void)
+{
+	stop_taking(errno);
+}
+
+/* Names are never those of a time before, which may still be there. */
+static void operation(const struct plan *plan)
+{
+	workload.operation(&plan->run, atomic_fetch_add(&ask->numbers, 1));
+	atomic_fetch_add(&ask->done, 1);
 }
 
 /* Whoever needs memory is to take it from who takes: from no process that all wait for. */
@@ -80,44 +94,45 @@ static pid_t started(void)
 		first_to_be_killed();
 	} else if (pid > 0) {
 		setpgid(pid, pid);
+	} else {
+		atomic_store(&ask->error, errno);
 	}
 	return pid;
 }
 
 static void drop(const pid_t *groups, unsigned int count)
 {
+	long end = milliseconds() + TRY_MS;
+	pid_t gone;
+
 	for (unsigned int n = 0; n < count; n++)
 		kill(-groups[n], SIGKILL);
-	/* Those that they started are its own now. */
-	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
-		;
+	/* Those that they started are its own now. One that can't end is not waited for. */
+	while ((gone = waitpid(-1, NULL, WNOHANG)) >= 0 && milliseconds() < end)
+		if (!gone)
+			moment();
 	clean_places();
 	clean_ipc();
 }
 
 static void try(const struct plan *plan)
 {
-	long end = now() + TRY_SECONDS;
+	long end = milliseconds() + TRY_MS;
 	pid_t pid = started();
 	int status = 0;
 
-	if (pid < 0) {
-		atomic_store(&ask->error, errno);
+	if (pid < 0)
 		return;
-	}
 	if (!pid) {
 		failing = failed_to_try;
 		if (workload.prepare)
 			workload.prepare(&plan->run);
-		for (unsigned long n = 0; n < ask->count; n++) {
-			workload.operation(&plan->run, n);
-			atomic_fetch_add(&ask->done, 1);
-		}
-		/* Its own end may have others wait for it: it is asked no more. */
+		for (unsigned long n = 0; n < ask->count; n++)
+			operation(plan);
 		_exit(0);
 	}
 	while (!waitpid(pid, &status, WNOHANG)) {
-		if (now() > end) {
+		if (milliseconds() > end) {
 			atomic_store(&ask->error, ETIMEDOUT);
 			break;
 		}
@@ -132,51 +147,60 @@ static void take_in_process(const struct plan *plan, long end)
 	failing = failed_to_take;
 	if (workload.prepare)
 		workload.prepare(&plan->run);
-	while (now() < end) {
-		workload.operation(&plan->run, atomic_load(&ask->done));
-		atomic_fetch_add(&ask->done, 1);
+	while (milliseconds() < end && !atomic_load(&ask->over))
+		operation(plan);
+	stop_taking(0);
+}
+
+/* Returns 0 if the process has not stopped by itself: it has been killed, or waits. */
+static int stopped(long end)
+{
+	while (!atomic_load(&ask->stopped)) {
+		/* For memory: all else that one could die of it has caught. */
+		if (!atomic_load(&ask->over) && waitpid(-1, NULL, WNOHANG) > 0) {
+			ask->killed = 1;
+			/* It may have been another one that had memory: this one is to stop as well. */
+			atomic_store(&ask->over, 1);
+			end = milliseconds();
+		}
+		if (milliseconds() > end + TRY_MS) {
+			if (!ask->killed)
+				atomic_store(&ask->error, ETIMEDOUT);
+			return 0;
+		}
+		moment();
 	}
-	atomic_store(&ask->stopped, 1);
-	for (;;)
-		pause();
+	return !ask->killed;
 }
 
 static void take_all(const struct plan *plan)
 {
-	long end = now() + ask->count;
+	long end = milliseconds() + 1000 * ask->count;
 	unsigned long before;
+	pid_t pid;
 
 	ask->processes = 0;
-	do {
+	taking = 0;
+	atomic_store(&ask->over, 0);
+	while (taking < MOST_PROCESSES && milliseconds() < end) {
 		before = atomic_load(&ask->done);
 		atomic_store(&ask->stopped, 0);
 		atomic_store(&ask->error, 0);
-		takers[ask->processes] = started();
-		if (takers[ask->processes] < 0) {
-			atomic_store(&ask->error, errno);
+		pid = started();
+		if (pid < 0)
 			return;
-		}
-		if (!takers[ask->processes])
+		if (!pid)
 			take_in_process(plan, end);
+		takers[taking++] = pid;
+		if (!stopped(end))
+			return;
+		/* A new process gets nothing: it is not each one's own limit. */
+		if (atomic_load(&ask->done) == before)
+			return;
 		ask->processes++;
-		while (!atomic_load(&ask->stopped)) {
-			/* For memory: all else that it could die of it has caught. */
-			if (waitpid(-1, NULL, WNOHANG) > 0) {
-				ask->killed = 1;
-				return;
-			}
-			/* An operation may wait without end. */
-			if (now() > end + TRY_SECONDS) {
-				atomic_store(&ask->error, ETIMEDOUT);
-				return;
-			}
-			moment();
-		}
-	} while (atomic_load(&ask->done) > before && now() < end &&
-		 ask->processes < MOST_PROCESSES);
-	/* Some time may have passed since the last one was had. */
-	if (now() >= end && atomic_load(&ask->done) > before)
-		atomic_store(&ask->error, 0);
+	}
+	/* There may be more to have. */
+	atomic_store(&ask->error, 0);
 }
 
 static void asked(const struct plan *plan)
@@ -189,7 +213,8 @@ static void asked(const struct plan *plan)
 		take_all(plan);
 		break;
 	case LET_GO:
-		drop(takers, ask->processes);
+		drop(takers, taking);
+		taking = 0;
 		break;
 	case END:
 		barrier_leave(plan->barrier, plan->procs);
@@ -199,7 +224,6 @@ static void asked(const struct plan *plan)
 int main(int argc, char **argv)
 {
 	struct plan plan;
-	struct barrier *b;
 
 	(void)argc;
 	plan_read(&plan);
@@ -215,8 +239,12 @@ int main(int argc, char **argv)
 	ask = &b->asks[plan.run.index];
 	atomic_store(&ask->ready, 1);
 	for (;;) {
-		while (atomic_load(&ask->asked) == atomic_load(&ask->answered))
+		while (atomic_load(&ask->asked) == atomic_load(&ask->answered)) {
+			/* Nobody asks any more. */
+			if (atomic_load(&b->failed))
+				barrier_leave(plan.barrier, plan.procs);
 			moment();
+		}
 		asked(&plan);
 		atomic_fetch_add(&ask->answered, 1);
 	}

@@ -6,8 +6,12 @@
  */
 #include <linux/atomic.h>
 #include <linux/fs.h>
+#include <linux/jiffies.h>
 #include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/nsproxy.h>
 #include <linux/proc_fs.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/sysctl.h>
 
@@ -16,15 +20,28 @@ enum {
 	HARD,	/* so many of all */
 	TWO,	/* so many of all as the smaller of two sysctls says */
 	STAYS,	/* so many of all, which are not given back */
-	OWN,	/* so many of each open file */
+	OWN,	/* so many of each container */
 	FREE,	/* as many as anybody wants */
+	PROCESS,/* so many of each open file */
+	PASSES,	/* so many of all, but for a while alone */
 	KINDS
 };
 
 static unsigned int capped_max = 1000, capped_first_max = 200, capped_second_max = 200;
 static atomic_t taken[KINDS];
 
+/* Of a container, by a namespace of its own. */
+#define CONTAINERS 8
+static struct {
+	const void *who;
+	atomic_t taken;
+} containers[CONTAINERS];
+static DEFINE_MUTEX(containers_lock);
+static unsigned long short_since;
+
 struct capped_own {
+	/* Who closes it may have no namespaces any more. */
+	atomic_t *of_container;
 	atomic_t taken[KINDS];
 };
 
@@ -40,15 +57,57 @@ static unsigned int limit_of(unsigned int kind)
 	case STAYS:
 		return 300;
 	case OWN:
+		return 400;
+	case PROCESS:
 		return 10;
+	case PASSES:
+		if (!short_since || time_before(jiffies, short_since + 5 * HZ))
+			return 600;
 	}
 	return INT_MAX;
 }
 
+static atomic_t *count_of_container(void)
+{
+	const void *who = current->nsproxy->uts_ns;
+	atomic_t *count = NULL;
+	int n;
+
+	mutex_lock(&containers_lock);
+	for (n = 0; n < CONTAINERS && !count; n++) {
+		if (!containers[n].who)
+			containers[n].who = who;
+		if (containers[n].who == who)
+			count = &containers[n].taken;
+	}
+	mutex_unlock(&containers_lock);
+	return count;
+}
+
+static atomic_t *count_of(unsigned int kind, struct capped_own *own)
+{
+	switch (kind) {
+	case OWN:
+		return own->of_container;
+	case PROCESS:
+		return &own->taken[kind];
+	}
+	return &taken[kind];
+}
+
 static int capped_open(struct inode *inode, struct file *file)
 {
-	file->private_data = kzalloc(sizeof(struct capped_own), GFP_KERNEL);
-	return file->private_data ? 0 : -ENOMEM;
+	struct capped_own *own = kzalloc(sizeof(*own), GFP_KERNEL);
+
+	if (!own)
+		return -ENOMEM;
+	own->of_container = count_of_container();
+	if (!own->of_container) {
+		kfree(own);
+		return -EUSERS;
+	}
+	file->private_data = own;
+	return 0;
 }
 
 static long capped_ioctl(struct file *file, unsigned int command, unsigned long argument)
@@ -59,12 +118,14 @@ static long capped_ioctl(struct file *file, unsigned int command, unsigned long 
 
 	if (kind >= KINDS)
 		return -EINVAL;
-	count = kind == OWN ? &own->taken[OWN] : &taken[kind];
+	count = count_of(kind, own);
 	if (atomic_inc_return(count) > limit_of(kind)) {
 		atomic_dec(count);
+		if (kind == PASSES && !short_since)
+			short_since = jiffies;
 		return kind == HARD ? -EUSERS : -ENOSPC;
 	}
-	if (kind != OWN)
+	if (kind != PROCESS)
 		atomic_inc(&own->taken[kind]);
 	return 0;
 }
@@ -75,8 +136,8 @@ static int capped_release(struct inode *inode, struct file *file)
 	int kind;
 
 	for (kind = 0; kind < KINDS; kind++)
-		if (kind != STAYS && kind != OWN)
-			atomic_sub(atomic_read(&own->taken[kind]), &taken[kind]);
+		if (kind != STAYS && kind != PROCESS)
+			atomic_sub(atomic_read(&own->taken[kind]), count_of(kind, own));
 	kfree(own);
 	return 0;
 }
