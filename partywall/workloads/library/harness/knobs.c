@@ -29,8 +29,13 @@ static const char *const words[] = {
 	"max", "limit", "nr", "mni", "all", "sem", "mem", "thresh", "pages", "bytes", "keys",
 };
 
+/* Writing it sets another one, of bytes, which is not to be had back by either. */
+#define TWIN "unres_qlen"
+
 static int may_limit(const char *path)
 {
+	if (strstr(path, TWIN))
+		return 0;
 	for (size_t n = 0; n < sizeof(words) / sizeof(*words); n++)
 		if (strstr(path, words[n]))
 			return 1;
@@ -157,6 +162,44 @@ void knobs_find_limits(unsigned int container)
 	}
 }
 
+static void set(const struct knob *knob, int raise)
+{
+	char path[sizeof(TOP) + LENGTH];
+
+	if (knob->limit >= 0) {
+		set_limit(of_container, knob, raise);
+		return;
+	}
+	snprintf(path, sizeof(path), TOP "%s", knob->name);
+	put(path, raise ? knob->raised : knob->value);
+}
+
+static int is_as_it_was(const struct knob *knob)
+{
+	char path[sizeof(TOP) + LENGTH], value[LENGTH];
+	struct rlimit limit;
+
+	if (knob->limit >= 0)
+		return limit_of(of_container, knob->limit, &limit) &&
+		       limit.rlim_cur == strtoul(knob->value, NULL, 10);
+	snprintf(path, sizeof(path), TOP "%s", knob->name);
+	return read_line(path, value) && !strcmp(value, knob->value);
+}
+
+/* Some are set to another value than was written: those are left alone from then on. */
+static void keep_those_that_come_back(void)
+{
+	unsigned int kept = 0;
+
+	for (unsigned int n = 0; n < count; n++) {
+		set(&knobs[n], 1);
+		set(&knobs[n], 0);
+		if (is_as_it_was(&knobs[n]))
+			knobs[kept++] = knobs[n];
+	}
+	count = kept;
+}
+
 void knobs_find(void)
 {
 	char path[32];
@@ -165,6 +208,7 @@ void knobs_find(void)
 		snprintf(path, sizeof(path), TOP "%s", places[n]);
 		nftw(path, consider, 16, FTW_PHYS);
 	}
+	keep_those_that_come_back();
 }
 
 unsigned int knobs_count(void)
@@ -192,30 +236,6 @@ const char *knobs_value(unsigned int knob)
 		if (isspace(*place))
 			*place = '/';
 	return joined;
-}
-
-static void set(const struct knob *knob, int raise)
-{
-	char path[sizeof(TOP) + LENGTH];
-
-	if (knob->limit >= 0) {
-		set_limit(of_container, knob, raise);
-		return;
-	}
-	snprintf(path, sizeof(path), TOP "%s", knob->name);
-	put(path, raise ? knob->raised : knob->value);
-}
-
-static int is_as_it_was(const struct knob *knob)
-{
-	char path[sizeof(TOP) + LENGTH], value[LENGTH];
-	struct rlimit limit;
-
-	if (knob->limit >= 0)
-		return limit_of(of_container, knob->limit, &limit) &&
-		       limit.rlim_cur == strtoul(knob->value, NULL, 10);
-	snprintf(path, sizeof(path), TOP "%s", knob->name);
-	return read_line(path, value) && !strcmp(value, knob->value);
 }
 
 void knobs_raise(unsigned int from, unsigned int to)

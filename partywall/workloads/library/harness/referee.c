@@ -34,6 +34,8 @@ struct got {
 
 static struct barrier *b;
 static unsigned int tries;
+/* A limit that is not as it was, so that nothing later would be true. */
+static char raised[REASON_LENGTH];
 
 static int failed(void)
 {
@@ -87,17 +89,14 @@ static unsigned long out_of_memory(void)
 static int helps(unsigned int from, unsigned int to)
 {
 	const char *left;
-	char why[REASON_LENGTH];
 	struct got got;
 
 	knobs_raise(from, to);
 	got = asks(NEIGHBOUR, TRY, tries);
 	left = knobs_restore(from, to);
-	if (left) {
-		snprintf(why, sizeof(why), "%s could not be set to what it was", left);
-		barrier_fail(b, why);
-	}
-	return got.done == tries && !failed();
+	if (left)
+		snprintf(raised, sizeof(raised), "%s could not be set to what it was", left);
+	return got.done == tries;
 }
 
 /* Says which limit it is: of those that are left one half holds it. */
@@ -163,6 +162,8 @@ static void hold_round(unsigned int round, unsigned long seconds)
 	printf("\n");
 	fflush(stdout);
 	tcdrain(STDOUT_FILENO);
+	if (*raised)
+		barrier_fail(b, raised);
 	/* Neither answers any more. */
 	for (unsigned int n = 0; n <= NEIGHBOUR; n++) {
 		b->asks[n].what = END;
