@@ -9,6 +9,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from partywall.report import held
 from partywall.report.blocks import print_blocks
 from partywall.report.words import plain, rate, topology
 from partywall.results.compare import Change, Comparison, WorkloadChange
@@ -36,10 +37,11 @@ def _blocks(comparison: Comparison, verbose: bool) -> Iterator[RenderableType]:
     yield _summary(comparison.workloads)
     yield from _calls(comparison.workloads)
     for workload in comparison.workloads:
-        if workload.objects or workload.deferred:
+        if workload.objects or workload.deferred or workload.held:
             yield ""
             yield from _objects(workload, None if verbose else OBJECTS)
             yield from _locks(workload)
+            yield from _held(workload, 0.0 if verbose else held.LEAST)
     if comparison.alone:
         yield ""
         yield Text(plain(f"only in one of the two: {', '.join(comparison.alone)}"))
@@ -113,6 +115,24 @@ def _locks(workload: WorkloadChange) -> Iterator[RenderableType]:
     for lock in shown:
         table.add_row(_arrow(lock.instructions), Text(plain(lock.object)))
     yield table
+
+
+def _held(workload: WorkloadChange, least: float) -> Iterator[RenderableType]:
+    """Locks that are held asleep, for longer than so many nanoseconds an operation."""
+    shown = [one for one in workload.held if max(one.asleep.before, one.asleep.after) > least]
+    if not shown:
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("asleep, ms/op", justify="right", no_wrap=True)
+    table.add_column("held at most, ms", justify="right", no_wrap=True)
+    table.add_column("lock", overflow="fold")
+    for one in shown:
+        table.add_row(_arrow(_ms(one.asleep)), _arrow(_ms(one.longest)), Text(plain(one.object)))
+    yield table
+
+
+def _ms(ns: Change) -> Change:
+    return Change(before=ns.before / 1e6, after=ns.after / 1e6)
 
 
 def _objects(workload: WorkloadChange, most: int | None) -> Iterator[RenderableType]:

@@ -66,6 +66,14 @@ class LockChange(Model):
     instructions: Change
 
 
+class HeldChange(Model):
+    """A lock that is held asleep on either kernel; nanoseconds of the guest's."""
+
+    object: str = Field(description="And its field; locks of one name are added up.")
+    asleep: Change = Field(description="Per operation.")
+    longest: Change = Field(description="Held at most, once.")
+
+
 class WorkloadChange(Model):
     """One workload in one topology on both kernels."""
 
@@ -99,6 +107,9 @@ class WorkloadChange(Model):
     )
     locks: list[LockChange] = Field(
         default_factory=list, description="Most instructions on either kernel first."
+    )
+    held: list[HeldChange] = Field(
+        default_factory=list, description="Longest asleep first; none if one was not timed."
     )
 
 
@@ -242,6 +253,26 @@ def _locks(before: WorkloadResult, after: WorkloadResult) -> list[LockChange]:
     )
 
 
+def _held(before: WorkloadResult, after: WorkloadResult) -> list[HeldChange]:
+    if before.held is None or after.held is None:
+        return []
+    asleep: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    longest: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for side, held in enumerate((before.held, after.held)):
+        for lock in held.asleep:
+            asleep[lock.name][side] += lock.asleep_ns
+            longest[lock.name][side] = max(longest[lock.name][side], lock.longest_ns)
+    order = sorted(asleep, key=lambda name: (-max(asleep[name]), name))
+    return [
+        HeldChange(
+            object=name,
+            asleep=Change(before=asleep[name][0], after=asleep[name][1]),
+            longest=Change(before=longest[name][0], after=longest[name][1]),
+        )
+        for name in order
+    ]
+
+
 def _workload(before: WorkloadResult, after: WorkloadResult) -> WorkloadChange:
     return WorkloadChange(
         title=before.title if before.title == after.title else f"{before.title} to {after.title}",
@@ -267,6 +298,7 @@ def _workload(before: WorkloadResult, after: WorkloadResult) -> WorkloadChange:
         both_deferred=(before.deferred is None) == (after.deferred is None),
         put_off=_put_off(before, after),
         locks=_locks(before, after),
+        held=_held(before, after),
     )
 
 

@@ -17,9 +17,11 @@ from partywall.model.predict import outlook
 from partywall.record.functions import SLEEPS, plain_name
 from partywall.record.hooks import Sleep
 from partywall.record.recording import HOLD, NOWHERE, SLEEP, WAIT, Kind, Recording
+from partywall.report import compare as comparisons
 from partywall.report import held as report
 from partywall.report import html, ktap, terminal
 from partywall.report import predict as predictions
+from partywall.results.compare import compare
 from partywall.results.counts import CallCount
 from partywall.results.held import Held, SleepKind
 from partywall.results.result import WorkloadResult
@@ -305,3 +307,26 @@ def test_of_many_locks_those_that_most_runs_under_are_looked_up() -> None:
     assert len(looked_up) == 65
     names = [one.object for one in found.locks]
     assert names == ["lock_500", *(f"lock_{499 - n}" for n in range(31))]
+
+
+def test_a_comparison_has_what_either_kernel_holds_asleep() -> None:
+    before, after = (
+        builders.result(workload(builders.held(longest=longest, asleep=asleep)))
+        for longest, asleep in ((13.2e6, 2e6), (4e6, 0.5e6))
+    )
+    found = compare(before, after)
+    (first, second) = found.workloads[0].held
+    assert first.object == "rtnl_mutex"
+    assert (first.asleep.before, first.asleep.after) == (2e6, 0.5e6)
+    assert (first.longest.before, first.longest.after) == (13.2e6, 4e6)
+    assert second.object == "quick_mutex"
+    file = io.StringIO()
+    comparisons.render(found, Console(file=file, width=100), verbose=False)
+    said = " ".join(file.getvalue().split())
+    assert "2.00 -> 0.50 13.2 -> 4.00 rtnl_mutex" in said
+    assert "quick_mutex" not in said
+
+
+def test_what_was_not_timed_is_not_compared() -> None:
+    before, after = (builders.result(workload(one)) for one in (None, builders.held()))
+    assert compare(before, after).workloads[0].held == []
