@@ -7,6 +7,7 @@
 //! markers were executed as windows are expected.
 
 pub mod context;
+pub mod cpu;
 pub mod event;
 pub mod format;
 pub mod held;
@@ -31,8 +32,6 @@ mod callbacks;
 mod callers;
 #[cfg(not(test))]
 mod clock;
-#[cfg(not(test))]
-mod cpu;
 #[cfg(not(test))]
 mod plugin;
 #[cfg(not(test))]
