@@ -41,7 +41,7 @@ MEMORY = 1024
 _LIMITS = (("RLIMIT_NOFILE", 1 << 20), ("RLIMIT_NPROC", -1))
 _TASKS = -1
 
-_OPTIONS = ("CONFIG_MEMCG", "CONFIG_PROC_SYSCTL")
+_OPTIONS = ("CONFIG_MEMCG", "CONFIG_SYSCTL")
 
 _REST = 240
 """Seconds of a guest's time for all of a round but the taking: a few dozen tries, each of which
