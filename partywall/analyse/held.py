@@ -13,7 +13,16 @@ import numpy.typing as npt
 
 from partywall.record.functions import TRIED, plain_name
 from partywall.record.hooks import Sleep
-from partywall.record.recording import LINE_SHIFT, NOWHERE, Kind, Recording, kinds_of, numbers_of
+from partywall.record.recording import (
+    IN_CHARGED_WORK,
+    LINE_SHIFT,
+    NOWHERE,
+    SHARED,
+    Kind,
+    Recording,
+    kinds_of,
+    numbers_of,
+)
 from partywall.results.held import Held, HeldLock, Holder, SleepKind, Spell, Wait
 
 Array = npt.NDArray[Any]
@@ -110,14 +119,14 @@ class HeldLocks:
         locks.sort(key=_order)
         return Held(locks=locks[:MOST], waits=self._waits(locks))
 
-    def _sums(self, shown: Callable[[int], bool]) -> dict[int, dict[tuple[str, bool], _Sum]]:
+    def _sums(self, shown: Callable[[int], bool]) -> dict[int, dict[tuple[str, int], _Sum]]:
         recorded = self._recorded
-        sums: dict[int, dict[tuple[str, bool], _Sum]] = defaultdict(lambda: defaultdict(_Sum))
+        sums: dict[int, dict[tuple[str, int], _Sum]] = defaultdict(lambda: defaultdict(_Sum))
         wanted = {address for address in _candidates(recorded.holds) if shown(address)}
         for row in recorded.holds:
             if int(row["address"]) not in wanted:
                 continue
-            who = self._code(int(row["taker"])), bool(row["shared"])
+            who = self._code(int(row["taker"])), int(row["kind"])
             found = sums[int(row["address"])][who]
             found.times += int(row["times"])
             found.slept += int(row["slept"])
@@ -130,7 +139,7 @@ class HeldLocks:
         for row in recorded.sleeps:
             if int(row["address"]) not in wanted or not row["ns"]:
                 continue
-            who = self._code(int(row["taker"])), bool(row["shared"])
+            who = self._code(int(row["taker"])), int(row["kind"])
             sleep = self._function(int(row["function"]))
             key = sleep.kind, plain_name(sleep.function), self._at(sleep, int(row["at"]))
             spell = sums[int(row["address"])][who].sleeps[key]
@@ -138,13 +147,14 @@ class HeldLocks:
             spell[1] += int(row["ns"])
         return sums
 
-    def _lock(self, address: int, holders: dict[tuple[str, bool], _Sum]) -> HeldLock:
+    def _lock(self, address: int, holders: dict[tuple[str, int], _Sum]) -> HeldLock:
         each = self._operations
         what, path = self._name(address)
         found = [
             Holder(
                 by=by,
-                shared=shared,
+                shared=bool(kind & SHARED),
+                charged=bool(kind & IN_CHARGED_WORK),
                 times=one.times / each,
                 slept=one.slept / each,
                 ns=one.ns / each,
@@ -155,7 +165,7 @@ class HeldLocks:
                 tried_ns=one.tried_ns / each,
                 longest_tried_ns=float(one.longest_tried),
             )
-            for (by, shared), one in holders.items()
+            for (by, kind), one in holders.items()
         ]
         found.sort(key=lambda one: (-one.asleep_ns, -one.ns, one.by))
         return HeldLock(address=f"{address:#x}", object=what, field=path, holders=found)
@@ -219,7 +229,9 @@ def _candidates(holds: Array) -> list[int]:
     """
     addresses, place = np.unique(holds["address"], return_inverse=True)
     asleep = np.bincount(place, holds["asleep_ns"] + holds["tried_ns"], len(addresses))
-    ran = np.bincount(place, np.where(holds["shared"], 0, holds["instructions"]), len(addresses))
+    ran = np.bincount(
+        place, np.where(holds["kind"] & SHARED, 0, holds["instructions"]), len(addresses)
+    )
     chosen = asleep > 0
     chosen[np.argsort(-ran, kind="stable")[: 2 * MOST]] = True
     return [int(address) for address in addresses[chosen]]

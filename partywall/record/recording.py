@@ -69,7 +69,7 @@ HOLD = np.dtype(
     [
         ("address", "<u8"),
         ("taker", "<u8"),
-        ("shared", "<u8"),
+        ("kind", "<u8"),
         ("times", "<u8"),
         ("slept", "<u8"),
         ("instructions", "<u8"),
@@ -84,7 +84,7 @@ SLEEP = np.dtype(
     [
         ("address", "<u8"),
         ("taker", "<u8"),
-        ("shared", "<u8"),
+        ("kind", "<u8"),
         ("function", "<u8"),
         ("at", "<u8"),
         ("times", "<u8"),
@@ -101,6 +101,9 @@ WAIT = np.dtype(
         ("longest_ns", "<u8"),
     ]
 )
+SHARED, IN_CHARGED_WORK = 1, 2
+"""Bits of ``kind`` in HOLD and SLEEP."""
+
 NOWHERE = 0xFFFF
 """Number of no function that waits: the task was preempted."""
 

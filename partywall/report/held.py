@@ -108,7 +108,8 @@ def _holders(lock: HeldLock, verbose: bool) -> Iterator[Text]:
 
 def _holder(one: Holder) -> str:
     shared = ", shared" if one.shared else ""
-    return f"{one.by}{shared}: {_what(one.sleeps)}"
+    charged = ", charged" if one.charged else ""
+    return f"{one.by}{shared}{charged}: {_what(one.sleeps)}"
 
 
 def _what(sleeps: Sequence[Spell]) -> str:

@@ -49,6 +49,10 @@ class Holder(Model):
 
     by: str
     shared: bool = Field(description="With others that share it; who wants it alone waits.")
+    charged: bool = Field(
+        default=False,
+        description="In charged work of a kernel thread, for many operations at once.",
+    )
     times: float = Field(description="Times held.")
     slept: float = Field(description="Of these, those in which the holder slept.")
     ns: float = Field(description="Held in all.")
@@ -92,6 +96,11 @@ class HeldLock(Model):
     def asleep_ns(self) -> float:
         """Held exclusively by a holder that sleeps."""
         return sum(one.asleep_ns for one in self.alone)
+
+    @property
+    def own_asleep_ns(self) -> float:
+        """Held exclusively by who sleeps for this operation alone."""
+        return sum(one.asleep_ns for one in self.alone if not one.charged)
 
     @property
     def longest_ns(self) -> float:

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from partywall.analyse.held import HeldLocks, used_by_several
 from partywall.model import profiles, queues
+from partywall.model.holders import holdings
 from partywall.model.predict import outlook
 from partywall.record.functions import SLEEPS, plain_name
 from partywall.record.hooks import Sleep
@@ -330,3 +331,21 @@ def test_a_comparison_has_what_either_kernel_holds_asleep() -> None:
 def test_what_was_not_timed_is_not_compared() -> None:
     before, after = (builders.result(workload(one)) for one in (None, builders.held()))
     assert compare(before, after).workloads[0].held == []
+
+
+def test_what_charged_work_sleeps_for_is_told_apart_and_bounds_nobody() -> None:
+    rows = [
+        (RTNL, CLEANUP, 2, 5, 5, 50, 900, 300, 0, 0, 0),
+        (RTNL, CLEANUP, 0, 5, 5, 50, 100, 300, 0, 0, 0),
+        (RTNL, CLEANUP, 3, 5, 5, 50, 700, 300, 0, 0, 0),
+    ]
+    found = concluded(timed(rows, [(RTNL, CLEANUP, 2, 1, CLEANUP, 5, 900)]))
+    assert found is not None
+    (lock,) = found.locks
+    kinds = [(one.charged, one.shared, one.asleep_ns) for one in lock.holders]
+    assert kinds == [(True, False, 90), (True, True, 70), (False, False, 10)]
+    assert (lock.asleep_ns, lock.own_asleep_ns) == (100, 10)
+    assert [spell.ns for one in lock.holders for spell in one.sleeps] == [90]
+    one = builders.workload("w", [], held=found)
+    assert [one.asleep for one in holdings(one)] == [10]
+    assert "cleanup_net, charged: synchronize_rcu" in shown(one, verbose=True)

@@ -131,7 +131,10 @@ impl Cpu {
     /// A lock function is entered, which was called at `taker`.
     pub fn enter_lock(&mut self, kind: Kind, taker: u64) {
         if self.works() {
-            self.tracker.locks().enter(kind, taker);
+            let charged = self.thread.is_some();
+            let locks = self.tracker.locks();
+            locks.charged = charged;
+            locks.enter(kind, taker);
         }
     }
 
@@ -147,8 +150,9 @@ impl Cpu {
     /// And left.
     pub fn leave_wait(&mut self, function: u16, takes: bool, sums: &mut Sums) {
         if self.foreground() {
-            let clock = self.clock;
+            let (clock, charged) = (self.clock, self.thread.is_some());
             let locks = self.tracker.locks();
+            locks.charged = charged;
             locks.leave_wait(function, takes, clock, sums);
         }
     }

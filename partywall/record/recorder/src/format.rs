@@ -167,7 +167,7 @@ impl Recording<'_> {
             .locks
             .holds
             .iter()
-            .filter(|((address, _, _), _)| listed(*address >> LINE_SHIFT))
+            .filter(|((address, ..), _)| listed(*address >> LINE_SHIFT))
             .collect();
         holds.sort_unstable_by_key(|(key, _)| **key);
         let reasons: usize = holds.iter().map(|(_, hold)| hold.reasons.len()).sum();
@@ -210,12 +210,13 @@ impl Recording<'_> {
                 w.u64(value)?;
             }
         }
-        let kind = |kind: &Kind| (*kind == Kind::Shared) as u64;
-        for ((address, taker, shared), hold) in &holds {
+        let kind =
+            |kind: &Kind, charged: &bool| (*kind == Kind::Shared) as u64 | (*charged as u64) << 1;
+        for ((address, taker, shared, charged), hold) in &holds {
             for value in [
                 *address,
                 *taker,
-                kind(shared),
+                kind(shared, charged),
                 hold.held.times,
                 hold.held.slept,
                 hold.instructions,
@@ -228,10 +229,10 @@ impl Recording<'_> {
                 w.u64(value)?;
             }
         }
-        for ((address, taker, shared), hold) in &holds {
+        for ((address, taker, shared, charged), hold) in &holds {
             for (reason, (times, ns)) in &hold.reasons {
                 let function = reason.function as u64;
-                let who = [*address, *taker, kind(shared)];
+                let who = [*address, *taker, kind(shared, charged)];
                 for value in who.into_iter().chain([function, reason.at, *times, *ns]) {
                     w.u64(value)?;
                 }
@@ -381,9 +382,9 @@ mod tests {
         let mut locks = Sums::new(2);
         locks.of.entry(0x1000).or_default().exclusive = 3;
         locks.of.entry(0x2000).or_default().exclusive = 4; // on a line that stays
-        let hold = locks.hold(0x1000, 0x77, Kind::Exclusive);
+        let hold = locks.hold(0x1000, 0x77, Kind::Exclusive, false);
         hold.reasons.insert(NOWHERE, (1, 5));
-        locks.hold(0x2000, 0x77, Kind::Exclusive);
+        locks.hold(0x2000, 0x77, Kind::Exclusive, true);
         locks.waits.insert(NOWHERE, Times::default());
         let parties = vec![(Summary::default(), &a), (Summary::default(), &b)];
         let recording = Recording {

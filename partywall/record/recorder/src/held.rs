@@ -103,8 +103,8 @@ pub struct Sums {
     pub instruction_ns: u64,
     /// By the address of the lock's word.
     pub of: HashMap<u64, Sum>,
-    /// By that, and by the call that took it.
-    pub holds: HashMap<(u64, u64, Kind), Hold>,
+    /// By that, by the call that took it, and by whether that was in charged work.
+    pub holds: HashMap<(u64, u64, Kind, bool), Hold>,
     /// Functions that wait, from where they were called, by themselves and in no other one.
     pub waits: HashMap<Reason, Times>,
 }
@@ -118,8 +118,9 @@ impl Sums {
     }
 
     #[inline]
-    pub fn hold(&mut self, address: u64, taker: u64, kind: Kind) -> &mut Hold {
-        self.holds.entry((address, taker, kind)).or_default()
+    pub fn hold(&mut self, address: u64, taker: u64, kind: Kind, charged: bool) -> &mut Hold {
+        let key = (address, taker, kind, charged);
+        self.holds.entry(key).or_default()
     }
 
     /// Forgets all but how long an instruction takes.

@@ -25,8 +25,9 @@ const NESTED: usize = 16;
 struct Held {
     address: u64,
     kind: Kind,
-    /// The call that took it.
+    /// The call that took it, and whether in charged work of a kernel thread.
     taker: u64,
+    charged: bool,
     /// Functions that wait which the task was in when it took it.
     depth: usize,
     own: u64,
@@ -61,6 +62,8 @@ pub struct Holder {
     out: Option<Moment>,
     /// What it writes next is the word of a lock that it gives back.
     gives: bool,
+    /// What it does is charged work of a kernel thread.
+    pub charged: bool,
 }
 
 impl Holder {
@@ -123,6 +126,7 @@ impl Holder {
             address,
             kind,
             taker,
+            charged: self.charged,
             depth: self.waiting.len(),
             own: 0,
             all: 0,
@@ -171,7 +175,7 @@ impl Holder {
             }
         }
         let ns = held.all * sums.instruction_ns + held.asleep;
-        let hold = sums.hold(held.address, held.taker, held.kind);
+        let hold = sums.hold(held.address, held.taker, held.kind, held.charged);
         hold.instructions += held.all;
         hold.held.add(ns, held.asleep);
         if held.tried > 0 {

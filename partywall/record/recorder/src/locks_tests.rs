@@ -116,7 +116,7 @@ fn held(steps: impl FnOnce(&mut Holder, &mut Sums)) -> crate::held::Hold {
     h.write(0x10, 200, &mut sums);
     assert!(!h.holds());
     sums.holds
-        .remove(&(0x10, TAKER, Kind::Exclusive))
+        .remove(&(0x10, TAKER, Kind::Exclusive, false))
         .expect("it is held by who took it")
 }
 
@@ -177,7 +177,7 @@ fn who_sleeps_for_a_lock_does_not_hold_it_and_holds_others_for_it() {
         sleep(h, 140, 5_000, 5_100);
         h.leave_wait(RCU, false, 141, sums);
         h.write(0x20, 150, sums);
-        other = sums.holds.remove(&(0x20, TAKER, Kind::Exclusive));
+        other = sums.holds.remove(&(0x20, TAKER, Kind::Exclusive, false));
     });
     let other = other.unwrap();
     assert_eq!((other.tried.times, other.tried.ns), (1, 3_000));
@@ -206,7 +206,7 @@ fn what_was_entered_before_a_lock_is_no_reason_of_it() {
     sleep(&mut h, 120, 0, 50);
     h.leave_wait(LOCK, false, 130, &mut sums);
     h.write(0x10, 140, &mut sums);
-    let hold = &sums.holds[&(0x10, TAKER, Kind::Exclusive)];
+    let hold = &sums.holds[&(0x10, TAKER, Kind::Exclusive, false)];
     let reason = Reason {
         function: LOCK,
         at: 0x78,
@@ -233,8 +233,26 @@ fn a_lock_whose_word_shows_when_it_is_given_back_is_held_from_when_it_was_had() 
     h.write(0x10, 50, &mut sums);
     h.give(0x60);
     assert!(!h.holds());
-    let hold = &sums.holds[&(0x10, TAKER, Kind::Exclusive)];
+    let hold = &sums.holds[&(0x10, TAKER, Kind::Exclusive, false)];
     assert_eq!((hold.instructions, hold.held.ns), (20, 340));
     assert_eq!((hold.tried.times, hold.tried.ns), (1, 700));
     assert_eq!(sums.of[&0x10].exclusive, 1);
+}
+
+#[test]
+fn what_is_held_in_charged_work_is_apart() {
+    let (mut h, mut sums) = (Holder::default(), Sums::new(2));
+    for charged in [false, true, true] {
+        h.charged = charged;
+        take(&mut h, Kind::Exclusive, 0x10, 100);
+        h.charged = false;
+        h.write(0x10, 110, &mut sums);
+    }
+    let times = |charged| {
+        sums.holds[&(0x10, TAKER, Kind::Exclusive, charged)]
+            .held
+            .times
+    };
+    assert_eq!((times(false), times(true)), (1, 2));
+    assert_eq!(sums.of[&0x10].exclusive, 3);
 }
