@@ -51,7 +51,7 @@ class Holder(Model):
     shared: bool = Field(description="With others that share it; who wants it alone waits.")
     charged: bool = Field(
         default=False,
-        description="In charged work of a kernel thread, for many operations at once.",
+        description="In charged work of a kernel thread, for many operations.",
     )
     times: float = Field(description="Times held.")
     slept: float = Field(description="Of these, those in which the holder slept.")
