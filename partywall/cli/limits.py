@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import click
 
 from partywall.cli.options import RATE
+from partywall.core.errors import UsageProblem
 from partywall.report import held
 from partywall.results.result import Result
 
@@ -23,12 +24,21 @@ class Limits:
     held: float | None = None
 
     def broken_by(self, result: Result) -> bool:
-        """Return whether a result has more of either."""
+        """Return whether a result has more of either.
+
+        UsageProblem if it does not know for how long locks are held, and that is to be bounded.
+        """
         if result.worst > self.transfers:
             return True
-        return self.held is not None and any(
-            held.over(workload, self.held) for workload in result.workloads
-        )
+        if self.held is None:
+            return False
+        unknown = [one.title for one in result.workloads if one.held is None]
+        if unknown:
+            raise UsageProblem(
+                f"for how long locks are held was not measured for {unknown[0]}",
+                "check again, with QEMU 9.2 or later, or a QEMU that has modules: docs/waits.md",
+            )
+        return any(held.over(workload, self.held) for workload in result.workloads)
 
 
 held_option = click.option(

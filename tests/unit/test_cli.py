@@ -423,6 +423,26 @@ def test_what_is_held_asleep_decides_it_too(partywall: Partywall, tmp_path: Path
     refused(partywall("report", path, "-w", one.title, "--fail-held", "1"), USAGE, "whole result")
 
 
+def test_what_was_not_measured_can_not_be_held_against_a_limit(
+    partywall: Partywall, tmp_path: Path
+) -> None:
+    path = tmp_path / "before.json"
+    path.write_text(document.dump(builders.result(builders.isolated())))
+    done = partywall("report", path, "--fail-held", "5")
+    assert done.status == USAGE
+    assert "was not measured for" in done.err
+    # More transfers than may be fail whatever else is known.
+    limits = ("--fail-held", "5", "--fail-above", "0")
+    assert partywall("report", saved_walls(tmp_path), *limits).status == 1
+
+
+def saved_walls(folder: Path) -> Path:
+    """A saved result with walls, of before held times were known."""
+    path = folder / "walls.json"
+    path.write_text(document.dump(RESULT))
+    return path
+
+
 def test_a_result_without_walls_is_below_any_limit(partywall: Partywall, tmp_path: Path) -> None:
     path = tmp_path / "isolated.json"
     path.write_text(document.dump(builders.result(builders.isolated())))
