@@ -30,6 +30,9 @@ Array = npt.NDArray[Any]
 MOST = 32
 """Locks that are kept: those held asleep longest, then those held longest."""
 
+LONGEST = 8
+"""Besides, so many that somebody slept with, or for, longest once."""
+
 _PREEMPTED = Sleep("preempted", "preempted")
 
 
@@ -117,7 +120,7 @@ class HeldLocks:
         locks = [self._lock(address, holders) for address, holders in sums.items()]
         locks = [lock for lock in locks if lock.ns or any(one.slept for one in lock.holders)]
         locks.sort(key=_order)
-        return Held(locks=locks[:MOST], waits=self._waits(locks))
+        return Held(locks=_kept(locks), waits=self._waits(locks))
 
     def _sums(self, shown: Callable[[int], bool]) -> dict[int, dict[tuple[str, int], _Sum]]:
         recorded = self._recorded
@@ -240,6 +243,23 @@ def _candidates(holds: Array) -> list[int]:
 def _order(lock: HeldLock) -> tuple[float, float, float, float, str]:
     shared = sum(one.asleep_ns for one in lock.holders)
     return (-lock.asleep_ns, -lock.waited_ns, -shared, -lock.ns, lock.address)
+
+
+def _kept(locks: list[HeldLock]) -> list[HeldLock]:
+    """The first of these, and those with the longest single times, in the order that they have."""
+    kept = {lock.address for lock in locks[:MOST]}
+    for once in (_held_once, _waited_once):
+        longest = sorted(locks, key=once, reverse=True)[:LONGEST]
+        kept |= {lock.address for lock in longest if once(lock)}
+    return [lock for lock in locks if lock.address in kept]
+
+
+def _held_once(lock: HeldLock) -> float:
+    return max((one.longest_ns for one in lock.holders if one.slept), default=0.0)
+
+
+def _waited_once(lock: HeldLock) -> float:
+    return max((one.longest_tried_ns for one in lock.holders), default=0.0)
 
 
 def _longest(times: dict[str, float]) -> list[str]:

@@ -45,6 +45,6 @@ held_option = click.option(
     "--fail-held",
     type=RATE,
     metavar="MS",
-    help="Exit with 1 if a lock that containers share is held for more milliseconds of the "
-    "guest's time by a holder that sleeps.",
+    help="Exit with 1 if a lock in a line that containers share is held for more milliseconds of "
+    "the guest's time, by one alone that sleeps.",
 )

@@ -19,6 +19,9 @@ SHOWN = 6
 LEAST = 1_000.0
 """Nanoseconds an operation: what is asleep for less is not told, unless all is asked for."""
 
+LONG = 1e6
+"""Nanoseconds: what is held for so long once is told however seldom it is."""
+
 
 def ms(ns: float) -> str:
     """Nanoseconds as milliseconds.
@@ -33,7 +36,8 @@ def asleep(workload: WorkloadResult, least: float = LEAST) -> list[HeldLock]:
     """Return the locks whose holder sleeps, the one that is longest asleep first."""
     if workload.held is None:
         return []
-    return [lock for lock in workload.held.asleep if lock.asleep_ns >= least]
+    asleep = workload.held.asleep
+    return [lock for lock in asleep if lock.asleep_ns >= least or lock.longest_ns >= LONG]
 
 
 def longest(workload: WorkloadResult) -> HeldLock | None:
@@ -71,7 +75,7 @@ def blocks(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
     if workload.held is None:
         return
     least = 0.0 if verbose else LEAST
-    locks = [lock for lock in workload.held.locks if sum(_asleep(lock)) > least]
+    locks = [lock for lock in workload.held.locks if _telling(lock, least)]
     said = verdict(workload)
     if said is not None:
         yield ""
@@ -93,6 +97,12 @@ def blocks(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
         if len(locks) > len(shown):
             yield more(len(locks) - len(shown), "lock")
     yield from _waits(workload, verbose)
+
+
+def _telling(lock: HeldLock, least: float) -> bool:
+    """Whether its holders sleep for long, in all or once."""
+    once = max((one.longest_ns for one in lock.told if one.slept), default=0.0)
+    return sum(_asleep(lock)) > least or once >= LONG
 
 
 def _asleep(lock: HeldLock) -> list[float]:

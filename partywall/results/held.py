@@ -104,8 +104,9 @@ class HeldLock(Model):
 
     @property
     def longest_ns(self) -> float:
-        """Held exclusively at most."""
-        return max((one.longest_ns for one in self.alone), default=0.0)
+        """Held exclusively at most: by functions that sleep with it, if there are any."""
+        sleepers = [one for one in self.alone if one.slept]
+        return max((one.longest_ns for one in sleepers or self.alone), default=0.0)
 
     @property
     def waited_ns(self) -> float:
@@ -114,8 +115,10 @@ class HeldLock(Model):
 
     @property
     def told(self) -> list[Holder]:
-        """Those to tell of: who keeps all others out, if any of them sleeps, else who shares it."""
-        return self.alone if self.asleep_ns else [one for one in self.holders if one.shared]
+        """Those to tell of: who keeps all others out, or who shares it if he sleeps for longer."""
+        shared = [one for one in self.holders if one.shared]
+        longer = sum(one.asleep_ns for one in shared) > self.asleep_ns
+        return shared if longer else self.alone
 
     @property
     def sleeps(self) -> list[Spell]:

@@ -11,7 +11,7 @@ import pytest
 from recordings import party, recording, visits
 from rich.console import Console
 
-from partywall.analyse.held import HeldLocks, used_by_several
+from partywall.analyse.held import LONGEST, MOST, HeldLocks, used_by_several
 from partywall.model import profiles, queues
 from partywall.model.holders import holdings
 from partywall.model.predict import outlook
@@ -349,3 +349,54 @@ def test_what_charged_work_sleeps_for_is_told_apart_and_bounds_nobody() -> None:
     one = builders.workload("w", [], held=found)
     assert [one.asleep for one in holdings(one)] == [10]
     assert "cleanup_net, charged: synchronize_rcu" in shown(one, verbose=True)
+
+
+def test_at_most_is_of_functions_that_sleep_with_it() -> None:
+    (lock, _) = builders.held(longest=10.0).locks
+    awake = lock.holders[0].model_copy(
+        update={"by": "busy", "slept": 0.0, "asleep_ns": 0.0, "longest_ns": 9e6}
+    )
+    both = lock.model_copy(update={"holders": [*lock.holders, awake]})
+    assert both.longest_ns == 10
+    assert both.model_copy(update={"holders": [awake]}).longest_ns == 9e6
+
+
+def test_a_trace_of_sleep_by_one_alone_does_not_hide_those_who_share() -> None:
+    (lock, _) = builders.held(longest=10.0, asleep=10.0).locks
+    sharing = lock.holders[0].model_copy(
+        update={"by": "many", "shared": True, "asleep_ns": 3e6, "longest_ns": 35e6}
+    )
+    both = lock.model_copy(update={"holders": [*lock.holders, sharing]})
+    assert [one.by for one in both.told] == ["many"]
+    assert "many, shared" in shown(workload(Held(locks=[both], waits=[])))
+
+
+def test_what_is_held_for_long_once_is_told_however_seldom() -> None:
+    (lock, _) = builders.held(longest=12e6, asleep=750.0).locks
+    work = workload(Held(locks=[lock], waits=[]))
+    assert report.over(work, 5)
+    assert "rtnl_mutex" in shown(work)
+    brief = lock.holders[0].model_copy(update={"longest_ns": 900_000.0})
+    seldom = lock.model_copy(update={"holders": [brief]})
+    assert "rtnl_mutex" not in shown(workload(Held(locks=[seldom], waits=[])))
+
+
+def test_a_lock_that_is_held_for_long_once_is_among_those_that_are_kept() -> None:
+    names = {RTNL + 64 * n: (f"lock_{n}", "owner") for n in range(2 * MOST)}
+    # The last one sleeps for least in all, and longest once.
+    holds = [
+        (address, CLEANUP, 0, 1, 1, 10, 10_000 - n, 5_000 if n < 2 * MOST - 1 else 9_999, 0, 0, 0)
+        for n, address in enumerate(names)
+    ]
+    found = HeldLocks(
+        timed(holds),
+        SLEPT_IN,
+        operations=10,
+        name=lambda address: names[address],
+        code=lambda address: "cleanup_net",
+        is_code=lambda address: True,
+    ).conclude(lambda address: True)
+    assert found is not None
+    kept = [lock.object for lock in found.locks]
+    assert f"lock_{2 * MOST - 1}" in kept
+    assert MOST < len(kept) <= MOST + 2 * LONGEST
