@@ -141,18 +141,18 @@ def _summary(workloads: list[tuple[WorkloadResult, Cost]]) -> Table:
     # Here the name comes first, so the rest stands at the end of a long one.
     # For how long a lock is held at most whose holder sleeps.
     timed = any(held.longest(workload) is not None for workload, _ in workloads)
-    headings = ["measured", "of one alone", "verdict", "transfers/op", "of all"]
-    for heading in [*headings, *(["held"] if timed else [])]:
+    # Then all lines' transfers stand beside the walls', so that names have room in 80 columns.
+    last = ["held"] if timed else ["of all"]
+    for heading in ["measured", "of one alone", "verdict", "transfers/op", *last]:
         table.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
     for workload, found in workloads:
         most = "at most " if found.bound else ""
+        judged, every = rate(workload.judged), rate(workload.moved + workload.added)
         table.add_row(
             text(workload.title, "bold"),
             topology(workload.topology),
             f"{most}{percent(found.relative.usual)} at {found.at}",
             verdict(workload),
-            rate(workload.judged),
-            rate(workload.moved + workload.added),
-            *([held.brief(workload)] if timed else []),
+            *([f"{judged} of {every}", held.brief(workload)] if timed else [judged, every]),
         )
     return table
