@@ -23,7 +23,7 @@ from partywall.record.recording import (
     kinds_of,
     numbers_of,
 )
-from partywall.results.held import Held, HeldLock, Holder, SleepKind, Spell, Wait
+from partywall.results.held import Held, HeldLock, Holder, SleepKind, Spell, Wait, lock_name
 
 Array = npt.NDArray[Any]
 
@@ -95,17 +95,13 @@ class HeldLocks:
             return _PREEMPTED
         return self._sleeps[number]
 
-    def _lock_name(self, address: int) -> str:
-        what, path = self._name(address)
-        return what if path in what else f"{what} {path}"
-
     def _at(self, sleep: Sleep, at: int) -> str:
         """The lock that is waited for; else the caller of the function that waits."""
         if not at:
             return ""
         # If its caller was not seen to try any lock, the recorder has the call.
         if sleep.function in TRIED and not self._is_code(at):
-            return self._lock_name(at)
+            return lock_name(*self._name(at))
         return self._code(at)
 
     def conclude(self, shown: Callable[[int], bool]) -> Held | None:

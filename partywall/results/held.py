@@ -29,6 +29,11 @@ SleepKind = Literal[
 another lock, a completion, free memory, a device, time, something else, or its turn."""
 
 
+def lock_name(what: str, path: str) -> str:
+    """Return object and field of a lock, or the object alone if it is the lock."""
+    return what if path in what else f"{what} {path}"
+
+
 class Spell(Model):
     """What a task sleeps for."""
 
@@ -75,7 +80,7 @@ class HeldLock(Model):
     @property
     def name(self) -> str:
         """Object and field, unless the object is the lock."""
-        return self.object if self.field in self.object else f"{self.object} {self.field}"
+        return lock_name(self.object, self.field)
 
     @property
     def alone(self) -> list[Holder]:

@@ -23,7 +23,7 @@ from partywall.results.counts import CallCount, Instructions
 from partywall.results.document import Document, Model, described
 from partywall.results.failures import Failure
 from partywall.results.fields import FieldUse, Visits
-from partywall.results.held import Held
+from partywall.results.held import Held, lock_name
 from partywall.results.pairs import PairsOfLines
 from partywall.results.setting import Environment, KernelId
 from partywall.results.sites import PLACE, Place, Site, Uses
@@ -179,7 +179,7 @@ class Lock(Model):
     @property
     def name(self) -> str:
         """Object and field, unless the object is the lock."""
-        return self.object if self.field in self.object else f"{self.object} {self.field}"
+        return lock_name(self.object, self.field)
 
 
 class Passing(Model):
