@@ -308,6 +308,7 @@ static void op_aio_many(unsigned long n)
 {
 	aio(128);
 }
+
 /* As most programs make one: of ten messages of 8 KiB each. */
 static void op_mq_usual(unsigned long n)
 {
