@@ -8,54 +8,38 @@ from pathlib import Path
 import click
 
 from partywall import workloads
+from partywall.cli.found import TO_MEASURE, copy_option, finish
 from partywall.cli.options import (
     FILE,
-    OVER_LIMIT,
     append_option,
     commands,
     jobs_option,
+    json_option,
     kernel_options,
+    names_option,
     only_to_measure,
-    paged,
     progress_on_terminal,
     timeout_option,
 )
-from partywall.core import cache
-from partywall.core.errors import EnvironmentProblem
 from partywall.guest.oci import Users
 from partywall.kernels import Request, resolve
 from partywall.measure import caps as measuring
 from partywall.measure import run
 from partywall.report import caps as view
-from partywall.results import document, store
+from partywall.results import store
 from partywall.results.caps import Caps
 
-_TO_MEASURE = {
-    "kernel_name": "--kernel",
-    "vmlinux": "--vmlinux",
-    "modules": "--modules",
-    "tree": "--kernel-tree",
-    "names": "--workload",
+_TO_MEASURE = TO_MEASURE | {
     "users": "--users",
     "seconds": "--seconds",
     "memory": "--memory",
-    "parameters": "--append",
-    "timeout": "--timeout",
-    "jobs": "--jobs",
 }
 
 
 @commands.command()
 @click.argument("file", required=False, type=FILE)
 @kernel_options
-@click.option(
-    "--workload",
-    "-w",
-    "names",
-    multiple=True,
-    metavar="NAME[/VARIANT]",
-    help="Operations that keep what they make, may be given again; all of hold if not given.",
-)
+@names_option("Operations that keep what they make, may be given again; all of hold if not given.")
 @click.option(
     "--users",
     type=click.Choice(["host", "shared", "own"]),
@@ -80,19 +64,14 @@ _TO_MEASURE = {
     help="Of the guest; the kernel makes many limits by it.",
 )
 @append_option
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+@json_option("what was found")
 @click.option(
     "--fail-caps",
     type=click.IntRange(min=0),
     metavar="N",
     help="Exit with 1 if more operations than so many run into a shared cap.",
 )
-@click.option(
-    "--output",
-    type=FILE,
-    metavar="FILE",
-    help="Write what was found to FILE, as JSON, too.",
-)
+@copy_option
 @timeout_option
 @jobs_option
 def caps(
@@ -134,15 +113,12 @@ def caps(
                 jobs=run.default_jobs() if jobs is None else jobs,
             )
             found = measuring.caps(wanted, progress, users, seconds, memory)
-    if output is not None:
-        cache.write_whole(output, document.dump(found))
-    if as_json:
-        click.echo(document.dump(found), nl=False)
-    else:
-        paged(lambda out: view.render(found, out))
-    if fail_caps is None:
-        return 0
-    if sum(one.verdict == "cap" for one in found.operations) > fail_caps:
-        return OVER_LIMIT
-    # What was not measured has not passed.
-    return EnvironmentProblem.exit_code if found.failed else 0
+    shared = sum(one.verdict == "cap" for one in found.operations)
+    return finish(
+        found,
+        lambda out: view.render(found, out),
+        output=output,
+        as_json=as_json,
+        over=None if fail_caps is None else shared > fail_caps,
+        complete=not found.failed,
+    )

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from partywall import workloads
+from partywall.cli.found import TO_MEASURE, copy_option, finish
 from partywall.cli.options import (
     FILE,
-    OVER_LIMIT,
     all_option,
     append_option,
     commands,
@@ -20,31 +20,20 @@ from partywall.cli.options import (
     kernel_options,
     only_to_measure,
     operations_option,
-    paged,
     progress_on_terminal,
     shape_of,
     timeout_option,
 )
-from partywall.core import cache
-from partywall.core.errors import EnvironmentProblem
 from partywall.kernels import Request, resolve
 from partywall.measure import growth as measuring
 from partywall.measure import run, sweep
 from partywall.report import growth as view
-from partywall.results import document, store
+from partywall.results import store
 from partywall.results.growth import Growth
 
-_TO_MEASURE = {
-    "kernel_name": "--kernel",
-    "vmlinux": "--vmlinux",
-    "modules": "--modules",
-    "tree": "--kernel-tree",
-    "names": "--workload",
+_TO_MEASURE = TO_MEASURE | {
     "containers": "--containers",
     "operations": "--operations",
-    "parameters": "--append",
-    "timeout": "--timeout",
-    "jobs": "--jobs",
 }
 
 
@@ -69,12 +58,7 @@ _TO_MEASURE = {
     metavar="BYTES",
     help="Exit with 1 if an operation leaves more behind that nobody is charged for.",
 )
-@click.option(
-    "--output",
-    type=FILE,
-    metavar="FILE",
-    help="Write what was found to FILE, as JSON, too.",
-)
+@copy_option
 @timeout_option
 @jobs_option
 def growth(
@@ -119,15 +103,13 @@ def growth(
                 jobs=run.default_jobs() if jobs is None else jobs,
             )
             found = measuring.growth(wanted, progress, operations)
-    if output is not None:
-        cache.write_whole(output, document.dump(found))
-    if as_json:
-        click.echo(document.dump(found), nl=False)
-    else:
-        paged(lambda out: view.render(found, out, everything=everything))
-    if fail_growth is None:
-        return 0
-    if max(one.uncharged for one in found.operations) > fail_growth:
-        return OVER_LIMIT
-    # What was not measured has not passed.
-    return EnvironmentProblem.exit_code if found.failed else 0
+    return finish(
+        found,
+        lambda out: view.render(found, out, everything=everything),
+        output=output,
+        as_json=as_json,
+        over=None
+        if fail_growth is None
+        else max(one.uncharged for one in found.operations) > fail_growth,
+        complete=not found.failed,
+    )

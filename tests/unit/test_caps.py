@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import commands
 import pytest
 from builders import result
 from rich.console import Console
@@ -122,14 +122,7 @@ def test_what_is_no_cap_is_told_by_what_bounds_it() -> None:
     assert "hold/y: it went out" in text
 
 
-def run(*arguments: str | Path) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [sys.executable, "-c", "from partywall.cli import main; main()", "caps", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
+run = functools.partial(commands.run, "caps")
 
 
 def test_what_was_saved_is_shown_again_and_held_against_a_limit(tmp_path: Path) -> None:

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import builders
 import pytest
+from commands import MAIN
 
 from partywall import workloads
 from partywall.results import document, store
 from partywall.results.result import SCHEMA
 
-MAIN = "from partywall.cli import main; main()"
 RESULT = builders.result(builders.signal(), builders.isolated())
 USAGE, ENVIRONMENT, OVER_LIMIT = 2, 3, 1
 

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
+import functools
 import io
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, cast
 
+import commands
 import pytest
 from builders import result
 from rich.console import Console
@@ -239,14 +239,7 @@ def test_objects_of_a_kind_that_an_operation_makes_in_two_places_are_one_row() -
     assert "288   1.50     100%  dentry" in text
 
 
-def run(*arguments: str | Path) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [sys.executable, "-c", "from partywall.cli import main; main()", "growth", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
+run = functools.partial(commands.run, "growth")
 
 
 def test_what_was_saved_is_shown_again(tmp_path: Path) -> None:
