@@ -69,5 +69,11 @@ gallery: setup
 bench: setup
 	@.venv/bin/python -m partywall.clock.overhead
 
+# The program as a wheel, for pip (docs/install.md).
+.PHONY: wheel
+wheel: setup-dev
+	@rm -f dist/partywall-*.whl
+	@.venv/bin/python -m hatchling build -t wheel -d dist
+
 clean:
-	rm -rf .venv partywall/record/recorder/target
+	rm -rf .venv dist partywall/record/recorder/target

@@ -24,7 +24,8 @@ from partywall.clock import bench, constant
 from partywall.clock.bench import Bench
 from partywall.clock.cpus import Placement
 from partywall.core.errors import UsageProblem
-from partywall.kernels import Request, resolve
+from partywall.kernels import Request
+from partywall.measure.ready import resolve
 from partywall.model import profiles
 from partywall.model.queues import Prediction, predict
 from partywall.report import bench as view

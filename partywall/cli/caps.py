@@ -22,9 +22,10 @@ from partywall.cli.options import (
     timeout_option,
 )
 from partywall.guest.oci import Users
-from partywall.kernels import Request, resolve
+from partywall.kernels import Request
 from partywall.measure import caps as measuring
 from partywall.measure import run
+from partywall.measure.ready import resolve
 from partywall.report import caps as view
 from partywall.results import store
 from partywall.results.caps import Caps

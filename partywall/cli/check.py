@@ -36,8 +36,9 @@ from partywall.cli.options import (
 from partywall.cli.program import Program, program_options
 from partywall.cli.report import show
 from partywall.core.errors import PartywallError
-from partywall.kernels import Request, resolve
+from partywall.kernels import Request
 from partywall.measure import run
+from partywall.measure.ready import resolve
 from partywall.model import profiles
 from partywall.report.terminal import Shown
 

@@ -25,8 +25,9 @@ from partywall.cli.options import (
     workload_options,
     write_html,
 )
-from partywall.kernels import Kernel, Request, resolve
+from partywall.kernels import Kernel, Request
 from partywall.measure import run
+from partywall.measure.ready import resolve
 from partywall.model import profiles
 from partywall.report import compare as view
 from partywall.results import compare, document, store

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import click
 from rich.table import Table
@@ -17,10 +18,13 @@ from partywall.measure import doctor
 @commands.command("doctor")
 @json_option("the findings")
 def doctor_command(as_json: bool) -> int:
-    """Say what this machine lacks, and the command that mends it."""
+    """Say what this machine lacks, and the command that mends it.
+
+    What only the building of kernels needs may be missing.
+    """
     found = doctor.look()
     if as_json:
-        facts = [{"what": f.what, "state": f.state, "mend": f.mend} for f in found]
+        facts = [asdict(one) for one in found]
         click.echo(json.dumps(facts, indent=1))
     else:
         table = Table.grid(padding=(0, 2, 0, 0))
@@ -28,8 +32,10 @@ def doctor_command(as_json: bool) -> int:
         table.add_column(no_wrap=True)
         table.add_column(overflow="fold")
         for one in found:
-            state = Text("ok", "green") if one.mend is None else Text("BAD", "bold red")
+            state = Text("BAD", "bold red") if one.needed else Text("no", "yellow")
+            if one.mend is None:
+                state = Text("ok", "green")
             words = one.state if one.mend is None else f"{one.state}; mend it: {one.mend}"
             table.add_row(state, one.what, Text(words))
         Output().print(table, highlight=False)
-    return EnvironmentProblem.exit_code if any(one.mend for one in found) else 0
+    return EnvironmentProblem.exit_code if any(one.mend and one.needed for one in found) else 0

@@ -24,9 +24,10 @@ from partywall.cli.options import (
     shape_of,
     timeout_option,
 )
-from partywall.kernels import Request, resolve
+from partywall.kernels import Request
 from partywall.measure import growth as measuring
 from partywall.measure import run, sweep
+from partywall.measure.ready import resolve
 from partywall.report import growth as view
 from partywall.results import store
 from partywall.results.growth import Growth

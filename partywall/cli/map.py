@@ -37,8 +37,9 @@ from partywall.cli.options import (
 from partywall.core import cache
 from partywall.core.errors import PartywallError, UsageProblem
 from partywall.core.progress import Progress
-from partywall.kernels import Request, resolve
+from partywall.kernels import Request
 from partywall.measure import beside, run, sweep
+from partywall.measure.ready import resolve
 from partywall.report import beside as pairs
 from partywall.report import map as view
 from partywall.results import document, parts, store

@@ -8,7 +8,8 @@ from pathlib import Path
 from partywall import workloads
 from partywall.cli.options import commands, kernel_options, progress_on_terminal
 from partywall.guest import qemu
-from partywall.kernels import Kernel, Request, resolve
+from partywall.kernels import Kernel, Request
+from partywall.measure.ready import resolve
 from partywall.record.plugin import recorder
 
 

@@ -7,6 +7,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+from partywall.core import packages
 from partywall.core.errors import EnvironmentProblem
 
 HEADER = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
@@ -18,7 +19,7 @@ def numbers(header: Path = HEADER) -> dict[str, int]:
     try:
         text = header.read_text()
     except OSError as error:
-        raise EnvironmentProblem(f"{header}: {error.strerror}", "run make setup") from error
+        raise EnvironmentProblem(f"{header}: {error.strerror}", packages.mend("check")) from error
     found = re.findall(r"^#define __NR_(\w+) (\d+)$", text, re.MULTILINE)
     return {name: int(number) for name, number in found}
 

@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from partywall.core import syscalls
+from partywall.core import packages, syscalls
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
 from partywall.core.topology import Layers, Topology
@@ -36,7 +36,7 @@ def tool(name: str) -> Path:
     """A program of the system, wherever root's or a user's path has it."""
     path = shutil.which(name, path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     if path is None:
-        raise EnvironmentProblem(f"{name} is not installed", "run make setup")
+        raise EnvironmentProblem(f"{name} is not installed", packages.mend("check"))
     return Path(path)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from partywall.core import packages
 from partywall.core.errors import EnvironmentProblem
 
 _ABSURD_ABI = 10_000
@@ -50,6 +51,8 @@ def parse_plugin_abi(message: str) -> int | None:
 
 
 def _probe_abi(program: Path) -> int:
+    if shutil.which("gcc") is None:
+        raise EnvironmentProblem("gcc is not installed", packages.mend("check"))
     with tempfile.TemporaryDirectory(prefix="partywall-") as directory:
         source = Path(directory, "probe.c")
         library = Path(directory, "probe.so")
@@ -59,7 +62,7 @@ def _probe_abi(program: Path) -> int:
         )
         built = _run("gcc", "-shared", "-fPIC", "-o", library, source)
         if built.returncode:
-            raise EnvironmentProblem("gcc can't build a shared library", "run make setup")
+            raise EnvironmentProblem("gcc can't build a shared library", packages.mend("check"))
         refused = _run(program, "-machine", "none", "-display", "none", "-plugin", library)
     abi = parse_plugin_abi(refused.stderr)
     if abi is None:
@@ -77,7 +80,7 @@ def find() -> Qemu:
     name = os.environ.get("PARTYWALL_QEMU", "qemu-system-x86_64")
     path = shutil.which(name)
     if path is None:
-        raise EnvironmentProblem(f"{name} is not installed", "run make setup")
+        raise EnvironmentProblem(f"{name} is not installed", packages.mend("check"))
     said = _run(path, "--version").stdout
     version = re.search(r"version (\S+)", said)
     if version is None:

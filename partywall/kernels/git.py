@@ -7,6 +7,7 @@ import os
 import subprocess
 from pathlib import Path
 
+from partywall.core import packages
 from partywall.core.errors import EnvironmentProblem
 
 # Commits that nobody but this program sees need an author all the same.
@@ -55,7 +56,7 @@ def git(tree: Path, *arguments: str, own: bool = True, text: str | None = None) 
             check=False,
         )
     except FileNotFoundError as error:
-        raise EnvironmentProblem("git is not installed", "run make setup") from error
+        raise EnvironmentProblem("git is not installed", packages.mend("kernels")) from error
     if done.returncode:
         raise GitProblem(arguments[0], done.stderr + done.stdout)
     return done.stdout

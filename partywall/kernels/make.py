@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from partywall.core import cache
+from partywall.core import cache, packages
 from partywall.core.errors import EnvironmentProblem
 
 CC = Path(__file__).resolve().parent / "cc"
@@ -37,7 +37,7 @@ def compiler_version(name: str = "gcc") -> str:
     try:
         done = subprocess.run([name, "--version"], capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
-        raise EnvironmentProblem(f"{name} is not installed", "run make setup") from error
+        raise EnvironmentProblem(f"{name} is not installed", packages.mend("kernels")) from error
     return done.stdout.splitlines()[0]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from partywall.core import elf
+from partywall.core import elf, packages
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.kernels.kernel import Kernel
 
@@ -49,7 +49,7 @@ def _read(path: Path) -> bytes:
 
 def _unzstd(path: Path) -> bytes:
     if shutil.which("zstd") is None:
-        raise EnvironmentProblem("zstd is not installed", "run make setup")
+        raise EnvironmentProblem("zstd is not installed", packages.mend("check"))
     done = subprocess.run(["zstd", "-dcq", str(path)], capture_output=True, check=False)
     if done.returncode:
         raise UsageProblem(f"{path} can't be unpacked: zstd refuses it")

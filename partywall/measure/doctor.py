@@ -5,74 +5,45 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from partywall import workloads
-from partywall.core import cache
+from partywall.core import cache, packages
 from partywall.core.errors import PartywallError
 from partywall.core.progress import Quiet
 from partywall.guest import qemu
 from partywall.kernels import apt
 from partywall.kernels.sources import debian
-from partywall.measure import memory, run
+from partywall.measure import memory, ready, run
 from partywall.record.plugin import recorder
 
-MEND = "make setup"
-_PROGRAMS = (
-    ("gcc", "compiles the workloads"),
-    ("cargo", "builds the recorder"),
-    ("crun", "runs the containers"),
-    ("busybox", "is the guest's userland"),
-    ("mke2fs", "makes the guest's file system"),
-    ("apparmor_parser", "compiles the containers' AppArmor profile"),
-    ("setpriv", "ends guests with the program that started them"),
-    ("dpkg-deb", "unpacks Debian's kernels"),
-    *((name, "builds kernels") for name in "bc bison flex git lz4 make perl xz".split()),
-    ("ccache", "spares half of a build that was made before"),
-    ("sparse", "checks the series' patches"),
-)
-_HEADERS = (
-    ("x86_64-linux-gnu/asm/unistd_64.h", "linux-libc-dev"),
-    ("gelf.h", "libelf-dev"),
-    ("openssl/opensslv.h", "libssl-dev"),
-)
 _SPACE = 4 << 30
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. ``mend``: the command that helps, None if all is well."""
+    """One thing looked at. ``mend``: the command that helps, None if all is well.
+
+    ``needed``: whether a check fails without it.
+    """
 
     what: str
     state: str
     mend: str | None = None
-
-
-def _path() -> str:
-    return f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"
+    needed: bool = True
 
 
 def _programs() -> Iterator[Finding]:
-    for name, use in _PROGRAMS:
-        where = shutil.which(name, path=_path())
-        if where is None:
-            yield Finding(name, f"missing; it {use}", MEND)
-        elif name == "busybox" and not _static(Path(where)):
-            yield Finding(name, f"{where} is not static", MEND)
-        else:
-            yield Finding(name, where)
-    for header, package in _HEADERS:
-        if not Path("/usr/include", header).exists():
-            yield Finding("headers", f"{package} is missing", MEND)
-
-
-def _static(program: Path) -> bool:
-    done = subprocess.run(["ldd", str(program)], capture_output=True, check=False)
-    return done.returncode != 0
+    needed = ready.lists()
+    for kind in (*needed, packages.KERNELS):
+        mend = packages.mend(kind)
+        for need in packages.needs(kind):
+            where = need.found()
+            state = f"missing; it {need.use}" if where is None else str(where)
+            yield Finding(need.name, state, None if where else mend, kind in needed)
 
 
 def _emulator() -> Iterator[Finding]:
@@ -138,5 +109,5 @@ def look() -> list[Finding]:
         try:
             found += part()
         except PartywallError as error:
-            found.append(Finding(what, error.message, error.hint or MEND))
+            found.append(Finding(what, error.message, error.hint or packages.mend(*ready.lists())))
     return found

@@ -253,7 +253,7 @@ def parse(data: bytes) -> Recording:
     if version not in (VERSION, _UNTIMED, _UNCROSSED):
         raise RecordingError(
             f"the recording is of version {version}, this program reads {VERSION}",
-            "run make setup, which builds the recorder anew",
+            "run partywall prepare, which builds the recorder anew",
         )
     (locks,) = reader.numbers("I")
     holds, sleeps, waits, instruction_ns = (0, 0, 0, 0)

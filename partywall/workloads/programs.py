@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from partywall.core import cache as keep
+from partywall.core import packages
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
 from partywall.workloads.workload import DIRECTORY
@@ -45,7 +46,7 @@ def _run(command: Sequence[str], name: str, text: str = "") -> str:
             errors="surrogateescape",
         )
     except FileNotFoundError as error:
-        raise EnvironmentProblem("gcc is not installed", "run make setup") from error
+        raise EnvironmentProblem("gcc is not installed", packages.mend("check")) from error
     if done.returncode:
         lines = done.stderr.splitlines()
         mark = r"\berror: |undefined reference|multiple definition"

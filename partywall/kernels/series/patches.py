@@ -19,7 +19,10 @@ from partywall.core.cache import file_errors, write_whole
 from partywall.core.errors import UsageProblem
 from partywall.kernels.git import GitProblem, git
 
-FOLDER = Path(__file__).resolve().parents[3] / "series" / "linux-6.12"
+_PACKAGED = Path(__file__).resolve().parent / "linux-6.12"
+"""Where a wheel has it: pyproject.toml says so."""
+_BESIDE = Path(__file__).resolve().parents[3] / "series" / "linux-6.12"
+FOLDER = _PACKAGED if _PACKAGED.exists() else _BESIDE
 BASE = "partywall-base"
 """Tag of the commit that a series starts from."""
 TOPIC = "Partywall-topic"
@@ -174,8 +177,13 @@ def _exported(tree: Path, commits: list[str]) -> Iterator[tuple[str, str, str]]:
 def refresh(tree: Path, folder: Path = FOLDER) -> list[str]:
     """Writes the commits of a tree above its base as the series; returns its patches' names.
 
-    UsageProblem if the tree is not one of ours, or has changes that are no commit.
+    UsageProblem if the tree is not one of ours, or has changes that are no commit; or
+    if the series is the installed program's, which the next installation overwrites.
     """
+    if folder == _PACKAGED:
+        raise UsageProblem(
+            "this program is installed, and its series with it", "refresh that of a checkout"
+        )
     try:
         git(tree, "rev-parse", "--verify", "--quiet", f"{BASE}^{{commit}}", own=False)
     except GitProblem as error:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from partywall.core import cache
+from partywall.core import cache, packages
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
 from partywall.kernels import Kernel, build, series
@@ -61,7 +61,7 @@ def sparse(make: Make, files: list[str]) -> Counter[str]:
     if not files:
         return Counter()
     if shutil.which("sparse") is None:
-        raise EnvironmentProblem("sparse is not installed", "run make setup")
+        raise EnvironmentProblem("sparse is not installed", packages.mend("kernels"))
     before = make.log.stat().st_size
     make("C=2", *(str(Path(path).with_suffix(".o")) for path in files))
     return sparse_warnings(make.log.read_bytes()[before:].decode(errors="replace"))

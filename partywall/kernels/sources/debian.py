@@ -13,8 +13,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from partywall.core import packages
 from partywall.core.errors import EnvironmentProblem, UsageProblem
-from partywall.core.progress import Progress
+from partywall.core.progress import Progress, duration
 from partywall.kernels import apt
 from partywall.kernels.apt import Package
 from partywall.kernels.kernel import Kernel
@@ -29,6 +30,9 @@ FORMS = (
     "any of these with @SUITE (debian@trixie-backports)",
 )
 DEFAULT_VERSION = "6.12"
+
+_LINE, _UNPACKING = 50, 30
+"""For who waits: Mbit/s of a modest line; seconds on two cores."""
 
 _DEBUG_PARTS = (
     "*/boot/vmlinux-*",
@@ -78,7 +82,7 @@ def pair(name: str, suite: str | None = None) -> tuple[Package, Package]:
         raise UsageProblem(f"{name} has no -dbg package of its version, so nothing can be named")
     raise UsageProblem(
         f"apt knows no package {name}",
-        "run make setup, which refreshes apt's lists; apt-cache pkgnames linux-image lists names",
+        f"{packages.REFRESH}; apt-cache pkgnames linux-image lists names",
     )
 
 
@@ -128,6 +132,16 @@ def _one(directory: Path, package: Package, *patterns: str) -> Path:
     return found[0]
 
 
+def _announce(image: Package, debug: Package, progress: Progress) -> None:
+    """Say what is still to come where the kernel is not in the cache."""
+    size = sum(package.size for package in (image, debug) if not apt.is_cached(package)) / 1e6
+    if size:
+        progress.note(
+            f"first run with {image.name}: {size:.0f} MB to download, "
+            f"{duration(size * 8 / _LINE)} at {_LINE} Mbit/s, then {duration(_UNPACKING)} to unpack"
+        )
+
+
 def get(request: Request, progress: Progress) -> Kernel:
     """The kernel, downloaded if it is not in the cache."""
     if request.vmlinux is not None or request.modules is not None:
@@ -142,6 +156,7 @@ def get(request: Request, progress: Progress) -> Kernel:
     else:
         name = _package_name(wanted.partition(":")[2], suite)
     image_package, debug_package = pair(name, suite)
+    _announce(image_package, debug_package, progress)
     files = apt.fetched(image_package, (), progress, parts(image_package))
     debug_files = apt.fetched(debug_package, _DEBUG_PARTS, progress)
     release = name.removeprefix("linux-image-")
