@@ -16,6 +16,7 @@ from types import FrameType
 from typing import NoReturn
 
 import click
+from click.shell_completion import shell_complete
 
 from partywall.cli import (
     bench,
@@ -65,6 +66,8 @@ __all__ = [
     "workloads",
 ]
 
+_COMPLETE = "_PARTYWALL_COMPLETE"
+
 
 class _Interrupted(BaseException):
     """A signal to end; not KeyboardInterrupt, of which click makes lines of its own."""
@@ -86,6 +89,9 @@ def _drop_output() -> None:
 
 def main() -> NoReturn:
     """Runs the command line; never returns, never shows a traceback."""
+    # A shell that completes a line asks so; partywall --help says nothing of it.
+    if instruction := os.environ.get(_COMPLETE):
+        sys.exit(shell_complete(commands, {}, "partywall", _COMPLETE, instruction))
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, _stop)
     try:

@@ -20,6 +20,7 @@ from partywall.cli.options import (
     timeout_option,
 )
 from partywall.cli.predict import parse_counts
+from partywall.cli.readers import Reader
 from partywall.clock import bench, constant
 from partywall.clock.bench import Bench
 from partywall.clock.cpus import Placement
@@ -65,7 +66,7 @@ def _divider(
     return lambda found: bench.with_constant(found, result, one)
 
 
-@commands.command("bench")
+@commands.command("bench", reader=Reader.PLATFORM, examples=("partywall bench -w signal -n 1,2",))
 @click.option("--workload", "-w", "name", default="signal", show_default=True, metavar="NAME")
 @click.option(
     "--containers", "-n", "counts", default="1,2", show_default=True, help="Numbers of containers."

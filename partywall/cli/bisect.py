@@ -24,6 +24,7 @@ from partywall.cli.options import (
     shape_of,
     timeout_option,
 )
+from partywall.cli.readers import Reader
 from partywall.core.errors import UsageProblem
 from partywall.core.progress import Progress
 from partywall.core.topology import Topology
@@ -70,7 +71,11 @@ class _Bench:
         return outcome.result
 
 
-@commands.command("bisect")
+@commands.command(
+    "bisect",
+    reader=Reader.KERNEL,
+    examples=("partywall bisect v6.12 v6.13 --tree ~/linux -w signal --object init_ucounts",),
+)
 @click.argument("good")
 @click.argument("bad")
 @click.argument("paths", nargs=-1, metavar="[-- PATH...]")

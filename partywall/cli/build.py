@@ -8,13 +8,14 @@ from pathlib import Path
 import click
 
 from partywall.cli.options import FOLDER, commands, progress_on_terminal
+from partywall.cli.readers import Reader
 from partywall.core.errors import UsageProblem
 from partywall.kernels import Request
 from partywall.kernels.build import variants
 from partywall.kernels.sources import built
 
 
-@commands.command("build")
+@commands.command("build", reader=Reader.KERNEL, examples=("partywall build partywall+lean",))
 @click.argument("name", required=False, metavar="stock|partywall[+VARIANT]")
 @click.option("--kernel-tree", "tree", type=FOLDER, help="Build this tree of Linux.")
 def build_command(name: str | None, tree: Path | None) -> int:

@@ -21,6 +21,7 @@ from partywall.cli.options import (
     progress_on_terminal,
     timeout_option,
 )
+from partywall.cli.readers import Reader
 from partywall.guest.oci import Users
 from partywall.kernels import Request
 from partywall.measure import caps as measuring
@@ -37,7 +38,7 @@ _TO_MEASURE = TO_MEASURE | {
 }
 
 
-@commands.command()
+@commands.command("caps", reader=Reader.PLATFORM, examples=("partywall caps --json",))
 @click.argument("file", required=False, type=FILE)
 @kernel_options
 @names_option("Operations that keep what they make, may be given again; all of hold if not given.")

@@ -34,6 +34,7 @@ from partywall.cli.options import (
     write_html,
 )
 from partywall.cli.program import Program, program_options
+from partywall.cli.readers import Reader
 from partywall.cli.report import show
 from partywall.core.errors import PartywallError
 from partywall.kernels import Request
@@ -43,7 +44,14 @@ from partywall.model import profiles
 from partywall.report.terminal import Shown
 
 
-@commands.command()
+@commands.command(
+    "check",
+    reader=Reader.PLATFORM,
+    examples=(
+        "partywall check -w signal",
+        "partywall check --kernel debian:6.1 --html walls.html",
+    ),
+)
 @kernel_options
 @workload_options
 @click.option("--unconfined", is_flag=True, help="No seccomp, AppArmor or masked paths.")

@@ -25,6 +25,7 @@ from partywall.cli.options import (
     workload_options,
     write_html,
 )
+from partywall.cli.readers import Reader
 from partywall.kernels import Kernel, Request
 from partywall.measure import run
 from partywall.measure.ready import resolve
@@ -53,7 +54,9 @@ def _measured(wanted: run.Wanted, what: str, folder: Path) -> Result:
     return outcome.result
 
 
-@commands.command("compare")
+@commands.command(
+    "compare", reader=Reader.PLATFORM, examples=("partywall compare debian:6.1 debian -w signal",)
+)
 @click.argument("before")
 @click.argument("after")
 @workload_options

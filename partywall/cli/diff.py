@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from partywall.cli.options import FILE, OVER_LIMIT, RATE, Output, commands, json_option
+from partywall.cli.readers import Reader
 from partywall.report import diff as view
 from partywall.results import document, store
 from partywall.results.diff import Tolerance, diff
@@ -15,7 +16,7 @@ from partywall.results.diff import Tolerance, diff
 _USUAL = Tolerance()
 
 
-@commands.command("diff")
+@commands.command("diff", reader=Reader.KERNEL, examples=("partywall diff before.json after.json",))
 @click.argument("before", type=FILE)
 @click.argument("after", type=FILE)
 @click.option(

@@ -11,11 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from partywall.cli.options import Output, commands, json_option
+from partywall.cli.readers import Reader
 from partywall.core.errors import EnvironmentProblem
 from partywall.measure import doctor
 
 
-@commands.command("doctor")
+@commands.command("doctor", reader=Reader.PLATFORM, examples=("partywall doctor",))
 @json_option("the findings")
 def doctor_command(as_json: bool) -> int:
     """Say what this machine lacks, and the command that mends it.

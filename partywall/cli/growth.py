@@ -24,6 +24,7 @@ from partywall.cli.options import (
     shape_of,
     timeout_option,
 )
+from partywall.cli.readers import Reader
 from partywall.kernels import Request
 from partywall.measure import growth as measuring
 from partywall.measure import run, sweep
@@ -38,7 +39,7 @@ _TO_MEASURE = TO_MEASURE | {
 }
 
 
-@commands.command()
+@commands.command("growth", reader=Reader.PLATFORM, examples=("partywall growth -w descriptor",))
 @click.argument("file", required=False, type=FILE)
 @kernel_options
 @operations_option

@@ -8,11 +8,12 @@ from pathlib import Path
 import click
 
 from partywall.cli.options import FOLDER, commands, progress_on_terminal
+from partywall.cli.readers import Reader
 from partywall.kernels import series
 from partywall.kernels.series import source
 
 
-@commands.command("kernel-tree")
+@commands.command("kernel-tree", reader=Reader.KERNEL, examples=("partywall kernel-tree ~/w",))
 @click.argument("folder", type=FOLDER, metavar="DIR")
 def kernel_tree(folder: Path) -> int:
     """Open a git tree of Linux in DIR, with each patch of our series as a commit."""

@@ -16,13 +16,14 @@ from partywall.cli.options import (
     json_option,
     results_option,
 )
+from partywall.cli.readers import Reader
 from partywall.core.errors import UsageProblem
 from partywall.report import layout as view
 from partywall.results import document, store
 from partywall.results.result import Result
 
 
-@commands.command("layout")
+@commands.command("layout", reader=Reader.KERNEL, examples=("partywall layout ucounts",))
 @click.argument("type_", metavar="TYPE")
 @click.argument("files", metavar="[FILE]...", type=FILE, nargs=-1)
 @json_option("it")

@@ -34,6 +34,7 @@ from partywall.cli.options import (
     threshold_option,
     timeout_option,
 )
+from partywall.cli.readers import Reader
 from partywall.core import cache
 from partywall.core.errors import PartywallError, UsageProblem
 from partywall.core.progress import Progress
@@ -48,7 +49,9 @@ from partywall.results.touches import Beside
 from partywall.workloads import Workload
 
 
-@commands.command("map")
+@commands.command(
+    "map", reader=Reader.PLATFORM, examples=("partywall map -w descriptor --html map.html",)
+)
 @click.argument("files", metavar="[FILE]...", type=FILE, nargs=-1)
 @click.option(
     "--kernel",

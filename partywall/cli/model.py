@@ -8,13 +8,16 @@ from pathlib import Path
 import click
 
 from partywall.cli.options import FILE, Output, commands, json_option
+from partywall.cli.readers import Reader
 from partywall.model import profiles, signal
 from partywall.model.predict import trial
 from partywall.report import predict as view
 from partywall.results import document, store
 
 
-@commands.command("model")
+@commands.command(
+    "model", reader=Reader.PLATFORM, examples=("partywall model --profile milan-2x48",)
+)
 @click.argument("file", type=FILE, required=False)
 @click.option("--profile", "profile_name", metavar="NAME|FILE.toml", help="Only this machine.")
 @json_option("the figures")

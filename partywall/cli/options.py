@@ -15,10 +15,12 @@ from typing import Any, NoReturn
 import click
 from click.core import ParameterSource
 from click.decorators import FC
+from click.shell_completion import CompletionItem
 from rich.console import Console
 
-from partywall import __version__
+from partywall import __version__, workloads
 from partywall.analyse.verdict import AT, THRESHOLD
+from partywall.cli.readers import FIRST_RUN, Reader
 from partywall.core import cache
 from partywall.core.errors import PartywallError, UsageProblem
 from partywall.core.progress import Progress, Quiet, Terminal
@@ -45,15 +47,34 @@ class Output(Console):
         raise  # noqa: PLE0704
 
 
-DEVELOPERS = frozenset("bisect build diff kernel-tree prepare schema series".split())
-"""Commands for who works on kernels or on what reads our documents."""
-
-
 INSTEAD = {"--kernel": "one kernel at a time, but partywall compare and map take several"}
 """What to do where an option is wanted more than once, if not to leave one out."""
 
 
-class Command(click.Command):
+class _Told(click.Command):
+    """What help says beside what click does: whom a command is for, and examples."""
+
+    def __init__(
+        self,
+        *arguments: Any,
+        reader: Reader | None = None,
+        examples: tuple[str, ...] = (),
+        **others: Any,
+    ) -> None:
+        super().__init__(*arguments, **others)
+        self.reader = reader
+        self.examples = examples
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, a line each."""
+        if self.examples:
+            with formatter.section("Examples"):
+                for example in self.examples:
+                    formatter.write(f"{'':{formatter.current_indent}}{example}\n")
+        super().format_epilog(ctx, formatter)
+
+
+class Command(_Told):
     """A command that says which options are wrong, and refuses what click would drop."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -85,29 +106,35 @@ def _has_one_value(option: click.Parameter) -> bool:
     return not option.is_flag or bool(option.secondary_opts)
 
 
-class Commands(click.Group):
-    """All commands."""
+class Commands(_Told, click.Group):
+    """All commands, or those of a group."""
 
     command_class = Command
     group_class = type
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write what each command does, those for work on kernels and on the program apart."""
-        groups: dict[str, list[tuple[str, str]]] = {"Commands": [], "For kernel developers": []}
+        """Write what each command does, grouped by who reads that."""
+        groups: dict[str, list[tuple[str, str]]] = {one.value: [] for one in Reader}
         for name in self.list_commands(ctx):
             command = self.get_command(ctx, name)
             if command is not None:
-                heading = "For kernel developers" if name in DEVELOPERS else "Commands"
+                reader = getattr(command, "reader", None)
+                heading = reader.value if reader else "Commands"
                 # The whole first sentence: what is cut short says nothing.
                 told = inspect.cleandoc(command.help or "").split("\n\n")[0].replace("\n", " ")
-                groups[heading].append((name, told))
+                groups.setdefault(heading, []).append((name, told))
         for heading, rows in groups.items():
             if rows:
                 with formatter.section(heading):
                     formatter.write_dl(rows)
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    examples=("partywall check -w signal", "partywall COMMAND --help"),
+    epilog=FIRST_RUN,
+)
 @click.version_option(__version__, prog_name="partywall")
 def commands() -> None:
     """Find the cache lines that containers share in a Linux kernel."""
@@ -252,10 +279,23 @@ def one_view(as_json: bool, as_ktap: bool) -> None:
         raise UsageProblem("--json and --ktap exclude each other", "leave one out")
 
 
+def _names_of_workloads(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    titles = sorted(workload.title for workload, _ in workloads.load())
+    return [CompletionItem(title) for title in titles if title.startswith(incomplete)]
+
+
 def names_option(told: str) -> Callable[[FC], FC]:
     """--workload, which may be given again."""
     return click.option(
-        "--workload", "-w", "names", multiple=True, metavar="NAME[/VARIANT]", help=told
+        "--workload",
+        "-w",
+        "names",
+        multiple=True,
+        metavar="NAME[/VARIANT]",
+        help=told,
+        shell_complete=_names_of_workloads,
     )
 
 

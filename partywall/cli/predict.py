@@ -15,6 +15,7 @@ from partywall.cli.options import (
     profile_option,
     results_option,
 )
+from partywall.cli.readers import Reader
 from partywall.core.errors import UsageProblem
 from partywall.model import profiles
 from partywall.model.predict import outlook
@@ -37,7 +38,9 @@ def parse_counts(text: str) -> list[int]:
     return found
 
 
-@commands.command("predict")
+@commands.command(
+    "predict", reader=Reader.PLATFORM, examples=("partywall predict --profile milan-2x48",)
+)
 @click.argument("file", type=FILE, required=False)
 @click.argument("after", type=FILE, required=False)
 @profile_option

@@ -7,13 +7,16 @@ from pathlib import Path
 
 from partywall import workloads
 from partywall.cli.options import commands, kernel_options, progress_on_terminal
+from partywall.cli.readers import Reader
 from partywall.guest import qemu
 from partywall.kernels import Kernel, Request
 from partywall.measure.ready import resolve
 from partywall.record.plugin import recorder
 
 
-@commands.command()
+@commands.command(
+    "prepare", reader=Reader.CONTRIBUTOR, examples=("partywall prepare --kernel debian:6.1",)
+)
 @kernel_options
 def prepare(kernel_name: str, vmlinux: Path | None, modules: Path | None, tree: Path | None) -> int:
     """Build and download all that a check needs."""

@@ -25,6 +25,7 @@ from partywall.cli.options import (
     view_options,
     write_html,
 )
+from partywall.cli.readers import Reader
 from partywall.core.errors import UsageProblem
 from partywall.model import profiles
 from partywall.model.profiles import Profile
@@ -51,7 +52,7 @@ def show(
         paged(lambda console: terminal.render(result, console, profile, what))
 
 
-@commands.command()
+@commands.command("report", reader=Reader.PLATFORM, examples=("partywall report --wall 1",))
 @click.argument("file", type=FILE, required=False)
 @line_size_option
 @names_option("Show only this workload; may be given again.")

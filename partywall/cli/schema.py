@@ -10,6 +10,7 @@ import click
 from partywall.advice.map import Map
 from partywall.analyse.layout import Layout
 from partywall.cli.options import commands
+from partywall.cli.readers import Reader
 from partywall.clock.bench import Bench
 from partywall.model.predict import Outlook, Trial
 from partywall.results import document
@@ -38,7 +39,7 @@ _DOCUMENTS: dict[str, type[Document]] = {
 }
 
 
-@commands.command()
+@commands.command("schema", reader=Reader.CONTRIBUTOR, examples=("partywall schema result",))
 @click.argument("kind", type=click.Choice(list(_DOCUMENTS)), default="result")
 def schema(kind: str) -> int:
     """Print the JSON schema of what a command prints with --json."""

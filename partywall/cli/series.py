@@ -8,18 +8,21 @@ from pathlib import Path
 import click
 
 from partywall.cli.options import FOLDER, commands, progress_on_terminal
+from partywall.cli.readers import Reader
 from partywall.core.errors import UsageProblem
 from partywall.guest import boots
 from partywall.kernels import series
 from partywall.kernels.series import configurations, prove
 
 
-@commands.group("series")
+@commands.group(
+    "series", reader=Reader.KERNEL, examples=("partywall series prove --compile-only --minutes 10",)
+)
 def series_group() -> None:
     """Work on the kernel series of series/linux-6.12."""
 
 
-@series_group.command("refresh")
+@series_group.command("refresh", examples=("partywall series refresh ~/w",))
 @click.argument("tree", type=FOLDER, metavar="DIR")
 def series_refresh(tree: Path) -> int:
     """Write the commits of the tree in DIR back as the series."""
@@ -28,7 +31,13 @@ def series_refresh(tree: Path) -> int:
     return 0
 
 
-@series_group.command("prove")
+@series_group.command(
+    "prove",
+    examples=(
+        "partywall series prove --compile-only --minutes 10",
+        "partywall series prove --configs rt",
+    ),
+)
 @click.option("--from", "first", type=int, help="Number of the first patch, 1 if not given.")
 @click.option(
     "--compile-only", is_flag=True, help="Compile what the series changes, and boot nothing."

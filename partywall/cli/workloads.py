@@ -8,9 +8,10 @@ from rich.text import Text
 
 from partywall import workloads
 from partywall.cli.options import Output, commands
+from partywall.cli.readers import Reader
 
 
-@commands.command("workloads")
+@commands.command("workloads", reader=Reader.PLATFORM, examples=("partywall workloads",))
 def list_workloads() -> int:
     """List the workloads and their variants."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -16,10 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import builders
+import click
 import pytest
 from commands import MAIN
 
 from partywall import workloads
+from partywall.cli import commands, series
+from partywall.cli.options import Command, Commands
 from partywall.results import document, store
 from partywall.results.result import SCHEMA
 
@@ -160,15 +164,53 @@ def test_the_help_names_every_command(partywall: Partywall, option: str) -> None
         assert command in done.out
 
 
-def test_the_help_tells_users_commands_from_developers_and_cuts_nothing(
-    partywall: Partywall,
-) -> None:
+def test_the_help_groups_commands_by_reader_and_cuts_nothing(partywall: Partywall) -> None:
     said = partywall("--help").out
-    users, developers = said.split("For kernel developers:")
-    assert "  check " in users.split("Commands:")[1]
-    assert "  series " in developers
-    assert "..." not in said.split("Commands:")[1]
+    platform, kernel = said.split("For kernel engineers")
+    kernel, others = kernel.split("For contributors")
+    assert "  check " in platform.split("For platform engineers")[1]
+    assert "  series " in kernel
+    assert "  schema " in others
+    assert "Commands:" not in said
+    assert "..." not in platform.split("For platform engineers")[1] + kernel
     assert max(map(len, said.splitlines())) <= 80
+
+
+def test_the_help_says_what_a_first_run_takes(partywall: Partywall) -> None:
+    told = " ".join(partywall("--help").out.split())
+    assert "downloads Debian's kernel with its debug package (350 MB)" in told
+    assert "two minutes more" in told
+
+
+LEAVES = [*commands.commands.items(), *series.series_group.commands.items()]
+
+
+@pytest.mark.parametrize(("name", "command"), LEAVES, ids=[name for name, _ in LEAVES])
+def test_every_command_has_examples_that_can_be_typed(name: str, command: click.Command) -> None:
+    assert isinstance(command, Command | Commands)
+    assert command.examples
+    for example in command.examples:
+        program, *words = shlex.split(example)
+        assert program == "partywall"
+        context = click.Context(commands, info_name="partywall")
+        found: click.Command = commands
+        while isinstance(found, click.Group):
+            _, inner, words = found.resolve_command(context, words)
+            assert inner is not None
+            found = inner
+            context = click.Context(found, info_name=found.name, parent=context)
+        found.parse_args(context, words)
+    assert name in command.examples[0].split()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_names_of_workloads(partywall: Partywall, shell: str) -> None:
+    words = "partywall check -w signal/b"
+    asked = {"COMP_WORDS": words, "COMP_CWORD": "3" if shell != "fish" else "signal/b"}
+    done = partywall(_PARTYWALL_COMPLETE=f"{shell}_complete", **asked)
+    assert (done.status, done.err) == (0, "")
+    assert "signal/burst" in done.out
+    assert "signal/users" not in done.out
 
 
 @pytest.mark.parametrize("command", COMMANDS)

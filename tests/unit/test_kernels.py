@@ -360,6 +360,46 @@ def test_a_package_that_apt_does_not_know_is_named(apt: Path) -> None:
     assert "make setup" in (caught.value.hint or "")
 
 
+class Told(Quiet):
+    """Keeps the notes."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        """One more."""
+        self.notes.append(text)
+
+
+def test_a_first_run_says_before_it_begins_what_it_downloads(
+    apt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what is here already is not in the sum."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (apt / "apt-get").write_text("#!/bin/sh\nexit 100\n")
+    (apt / "apt-get").chmod(0o755)
+    image = SHOWN.replace("Size: 1234", "Size: 100000000")
+    (apt / f"show-{NAME}").write_text(image)
+    (apt / f"show-{NAME}-dbg").write_text(
+        SHOWN.replace("Size: 1234", "Size: 300000000").replace(NAME, f"{NAME}-dbg")
+    )
+
+    def said() -> list[str]:
+        told = Told()
+        with pytest.raises(EnvironmentProblem, match="downloading"):
+            resolve(Request(f"debian:{NAME}"), told)
+        return told.notes
+
+    (note,) = said()
+    assert f"{NAME}: 400 MB" in note
+    assert "64 s at 50 Mbit/s" in note
+    kept = tmp_path / "cache" / "partywall" / "debian" / f"{NAME}-{'ab' * 8}"
+    kept.mkdir(parents=True)
+    (kept / ".complete").touch()
+    (note,) = said()
+    assert "300 MB" in note
+
+
 def test_a_version_that_apt_does_not_know_is_named(apt: Path) -> None:
     with pytest.raises(EnvironmentProblem, match=r"Linux 6\.12 with a debug package") as caught:
         asked("debian:6.12")

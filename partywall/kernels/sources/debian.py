@@ -132,12 +132,12 @@ def _one(directory: Path, package: Package, *patterns: str) -> Path:
     return found[0]
 
 
-def _announce(image: Package, debug: Package, progress: Progress) -> None:
-    """Say what is still to come where the kernel is not in the cache."""
-    size = sum(package.size for package in (image, debug) if not apt.is_cached(package)) / 1e6
-    if size:
+def _announce(name: str, packages: list[Package], progress: Progress) -> None:
+    """Say what is still to come where these are not in the cache."""
+    size = sum(package.size for package in packages) / 1e6
+    if packages:
         progress.note(
-            f"first run with {image.name}: {size:.0f} MB to download, "
+            f"first run with {name}: {size:.0f} MB to download, "
             f"{duration(size * 8 / _LINE)} at {_LINE} Mbit/s, then {duration(_UNPACKING)} to unpack"
         )
 
@@ -156,8 +156,11 @@ def get(request: Request, progress: Progress) -> Kernel:
     else:
         name = _package_name(wanted.partition(":")[2], suite)
     image_package, debug_package = pair(name, suite)
-    _announce(image_package, debug_package, progress)
-    files = apt.fetched(image_package, (), progress, parts(image_package))
+    others = parts(image_package)
+    missing = [] if apt.is_cached(image_package) else [image_package, *others]
+    missing += [] if apt.is_cached(debug_package) else [debug_package]
+    _announce(name, missing, progress)
+    files = apt.fetched(image_package, (), progress, others)
     debug_files = apt.fetched(debug_package, _DEBUG_PARTS, progress)
     release = name.removeprefix("linux-image-")
     place = f"usr/lib/modules/{release}"
