@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -15,7 +15,7 @@ from partywall import workloads
 from partywall.core.capabilities import capability
 from partywall.core.errors import UsageProblem
 from partywall.record.functions import in_source
-from partywall.workloads import Workload
+from partywall.workloads import Root, Workload
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,14 @@ class Program:
     count: tuple[str, ...]
     charge: tuple[str, ...]
     capabilities: tuple[str, ...]
+    root: Root | None = None
 
     def workloads(self, names: tuple[str, ...]) -> list[Workload]:
         """Return what is to run: the program, or the workloads of these names if there is none.
 
         UsageProblem if two are asked for, or the program can't run in a container.
         """
-        if not self.command and not self.file:
+        if not self.command and not self.file and not self.root:
             given = {
                 "--markers": self.marked is not None,
                 "--ops": self.ops is not None,
@@ -51,11 +52,20 @@ class Program:
                     )
         if self.threads and not self.file:
             raise UsageProblem("--threads belongs to --will-it-scale", "leave it out")
-        asked = {"--workload": names, "--will-it-scale": self.file, "COMMAND": self.command}
+        asked = {
+            "--workload": bool(names),
+            "--will-it-scale": self.file is not None,
+            "a root of its own": self.root is not None,
+            "COMMAND": bool(self.command) and self.root is None,
+        }
         both = [option for option, there in asked.items() if there]
         if len(both) > 1:
             raise UsageProblem(f"{both[0]} and {both[1]} exclude each other", "leave one out")
-        if self.command:
+        if self.root:
+            program = workloads.from_root(
+                self.root, list(self.command), marked=self.marked, window=self.ops or 1
+            )
+        elif self.command:
             program = workloads.from_command(
                 list(self.command), marked=self.marked, window=self.ops or 1
             )
@@ -75,7 +85,35 @@ class Program:
         return [program.model_copy(update=more)]
 
 
+def _root(ctx: click.Context, param: click.Parameter, what: str | None) -> Root | None:
+    """Return the root that an option asks for."""
+    kind: dict[str | None, Literal["directory", "image", "debian"]] = {
+        "rootfs": "directory",
+        "image": "image",
+        "debian": "debian",
+    }
+    return None if what is None else Root(kind=kind[param.name], what=what)
+
+
 _OPTIONS = (
+    click.option(
+        "--rootfs",
+        callback=_root,
+        metavar="DIR",
+        help="Root file system of the containers, in which COMMAND is: this directory.",
+    ),
+    click.option(
+        "--image",
+        callback=_root,
+        metavar="ARCHIVE[:TAG]",
+        help="The same from a container image: an OCI layout, or what docker save wrote.",
+    ),
+    click.option(
+        "--debian",
+        callback=_root,
+        metavar="PACKAGE[,PACKAGE]",
+        help="The same of Debian's packages and what they depend on.",
+    ),
     click.option(
         "--will-it-scale",
         "file",
@@ -136,9 +174,16 @@ def program_options(function: Callable[..., int]) -> Callable[..., int]:
         count: tuple[str, ...],
         charge: tuple[str, ...],
         capabilities: tuple[str, ...],
+        rootfs: Root | None,
+        image: Root | None,
+        debian: Root | None,
         **others: Any,
     ) -> int:
-        program = Program(command, file, threads, marked, ops, count, charge, capabilities)
+        roots = [root for root in (rootfs, image, debian) if root]
+        if len(roots) > 1:
+            raise UsageProblem("--rootfs, --image and --debian exclude each other", "leave one out")
+        root = roots[0] if roots else None
+        program = Program(command, file, threads, marked, ops, count, charge, capabilities, root)
         return function(program=program, **others)
 
     for option in reversed(_OPTIONS):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the program needs of a machine: Debian's packages, and the command that installs them.
 
-The lists lie in ``needs/``: for a check, for the recorder, for building kernels.
+The lists lie in ``needs/``: for a check, for the recorder, for building kernels, for
+roots of containers that somebody else made.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Literal
 
 from partywall.core.errors import EnvironmentProblem
 
-Kind = Literal["check", "recorder", "kernels"]
+Kind = Literal["check", "recorder", "kernels", "roots"]
 KERNELS: Kind = "kernels"
 _LISTS = Path(__file__).resolve().parent / "needs"
 IN_CHECKOUT = (Path(__file__).resolve().parents[2] / "scripts" / "setup").exists()

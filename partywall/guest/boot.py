@@ -65,7 +65,8 @@ class Settings:
     the emulator's time on a processor, for which a guest may say nothing while it boots;
     ``windows``: how many make a round, one of each vCPU if None; ``memory`` in MiB, by the
     number of vCPUs if None; ``second_line``: a second serial line, on which the guest can
-    say what the kernel's messages must not land in.
+    say what the kernel's messages must not land in; ``disk``: a file that it can read
+    as a memory device.
     """
 
     qemu: Qemu
@@ -85,6 +86,7 @@ class Settings:
     rounds: int = 0
     second_line: bool = False
     silence: float | None = None
+    disk: Path | None = None
 
 
 def expected_seconds(topology: Topology) -> float:
@@ -219,10 +221,25 @@ class Guest:
             "threads": ["-accel", "tcg,thread=multi", "-cpu", "max"],
             "kvm": ["-accel", "kvm", "-cpu", "host"],
         }
+        room = f"{s.memory or memory(s.topology)}"
+        machine = []
+        if s.disk is not None:
+            # No device that answers later: who waits for it makes the guest's clock run ahead.
+            path, size = str(s.disk).replace(",", ",,"), s.disk.stat().st_size
+            room += f",slots=1,maxmem={(s.memory or memory(s.topology)) + (size >> 20) + 1024}M"
+            machine = [
+                *("-machine", "nvdimm=on"),
+                *(
+                    "-object",
+                    f"memory-backend-file,id=disk,mem-path={path},size={size},share=on,readonly=on",
+                ),
+                *("-device", "nvdimm,memdev=disk,unarmed=on"),
+            ]
         words = [
             *("setpriv", "--pdeathsig", "KILL", str(s.qemu.program)),
             *accel[s.accel],
-            *("-smp", str(cpus), "-m", str(s.memory or memory(s.topology))),
+            *("-smp", str(cpus), "-m", room),
+            *machine,
             *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
             *("-seed", "1", "-rtc", "base=2026-01-01T00:00:00,clock=vm"),
             *("-kernel", str(s.kernel_image), "-initrd", str(self.directory / "initramfs")),

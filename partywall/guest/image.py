@@ -19,14 +19,15 @@ from partywall.core import packages, syscalls
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
 from partywall.core.topology import Layers, Topology
-from partywall.guest import bundle, oci
+from partywall.guest import bundle, oci, rooted
 from partywall.guest.cpio import Archive
+from partywall.guest.rooted import LAUNCHER
+from partywall.guest.roots import Disk
 from partywall.kernels import Kernel, module_closure
 from partywall.workloads import Workload, build_workload, compile_static
 
 GUEST_FILES = Path(__file__).resolve().parent / "files"
 PROGRAM_DIR = "/usr/lib/partywall"
-LAUNCHER = "/usr/lib/partywall-launch"
 SHARED_DIR = "/usr/share/partywall"
 MODULES = ("ext4", "overlay")
 OPTIONAL_MODULES = ("brd",)
@@ -125,6 +126,12 @@ def system(kernel: Kernel, modules: Iterable[str], progress: Progress) -> Archiv
 def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
     """The archive that depends on the kernel and the program, not on the topology."""
     archive = system(kernel, workload.modules, progress)
+    if workload.root is not None:
+        # The image of its containers is on a disk.
+        launcher = build_workload(None, progress)
+        archive.file(LAUNCHER[1:], launcher.read_bytes(), 0o755)
+        archive.directory("layer")
+        return archive.pack()
     if workload.command:
         launcher = build_workload(None, progress)
         programs = {
@@ -146,13 +153,17 @@ def job(
     confined: bool,
     layers: Layers = "shared",
     milliseconds: int = 0,
+    disk: Disk | None = None,
 ) -> bytes:
     """Return the archive that tells the guest which containers to make.
 
     ``layers``: whether their roots have one lower layer or a copy each;
-    ``milliseconds``: run by the clock for so long, instead of a window.
+    ``milliseconds``: run by the clock for so long, instead of a window; ``disk``: what
+    the root of a workload's containers is on, if it is not ours.
     """
-    if workload.command:
+    if disk is not None:
+        arguments = [rooted.INSIDE, *rooted.arguments(workload, disk.start)]
+    elif workload.command:
         arguments = [LAUNCHER, f"{PROGRAM_DIR}/{workload.name}"]
         arguments += workload.command[1:]
     else:
@@ -168,7 +179,10 @@ def job(
     if milliseconds:
         told["PW_MILLISECONDS"] = str(milliseconds)
     commands = [arguments] * topology.containers
-    archive = containers(workload, topology, commands, told, confined=confined)
+    more = oci.USUAL if disk is None else rooted.CONFINEMENT
+    archive = containers(
+        workload, topology, commands, told, confined=confined, more=more, disk=disk
+    )
     if layers == "own":
         archive.file("job/own-layers", b"")
     return archive.pack()
@@ -182,10 +196,12 @@ def containers(
     *,
     confined: bool,
     more: oci.Confinement = oci.USUAL,
+    disk: Disk | None = None,
 ) -> Archive:
     """Return an archive of containers that are confined as a workload is.
 
-    ``commands``: what each runs; ``told``: environment beside what says where it runs.
+    ``commands``: what each runs; ``told``: environment beside what says where it runs;
+    ``disk``: as for `job`.
     """
     archive = Archive()
     known = syscalls.numbers() if confined else {}
@@ -212,6 +228,10 @@ def containers(
             syscalls=known,
             more=more,
         )
+        if disk is not None:
+            config = rooted.config(config, disk.start)
+            for name, data in rooted.files(number).items():
+                archive.file(f"job/{number}/{name}", data)
         archive.file(f"job/{number}/config.json", json.dumps(config, indent=1).encode())
         owner = oci.first_uid(number, more.users)
         archive.file(f"job/{number}/owner", f"{owner}:{owner}\n".encode())
@@ -219,6 +239,9 @@ def containers(
     archive.file("job/containers", f"{names}\n".encode())
     if apparmor:
         archive.file("job/apparmor", apparmor_policy())
+    if disk is not None:
+        # By its name a guest's hash tells what is on it.
+        archive.file("job/disk", f"{disk.file.parent.name}\n".encode())
     return archive
 
 

@@ -125,12 +125,15 @@ def download(package: Package, into: Path, progress: Progress) -> Path:
     return files[0]
 
 
-def unpack(deb: Path, into: Path, parts: tuple[str, ...]) -> None:
-    """Unpacks ``parts`` (tar wildcards; all if there are none) of a package."""
+def unpack(deb: Path, into: Path, parts: tuple[str, ...], *options: str) -> None:
+    """Unpacks ``parts`` (tar wildcards; all if there are none) of a package.
+
+    ``options``: more of tar's.
+    """
     with subprocess.Popen(
         ["dpkg-deb", "--fsys-tarfile", str(deb)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as source:
-        command = ["tar", "-x", "-C", str(into), "--no-same-owner"]
+        command = ["tar", "-x", "-C", str(into), "--no-same-owner", *options]
         if parts:
             command += ["--wildcards", *parts]
         done = subprocess.run(

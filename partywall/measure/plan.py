@@ -15,7 +15,7 @@ from partywall.analyse.workload import Analysis
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
 from partywall.core.topology import Layers, Topology
-from partywall.guest import Guest, image
+from partywall.guest import Guest, image, roots
 from partywall.guest.qemu import Qemu
 from partywall.kernels import Kernel, require
 from partywall.record import hooks, recording
@@ -79,6 +79,10 @@ class Plan:
         """UsageProblem if this can't be measured, before anything is started."""
         possible(self.topology)
         require(self.kernel, self.workload.options, f"workload {self.workload.title}")
+        if self.workload.root is not None and self.layers == "own":
+            raise UsageProblem(
+                "--layers own copies our own image, and this one is on a disk", "leave it out"
+            )
         if self.workload.command:
             asked = [*self.workload.charge, *self.workload.count]
             require_functions(self.kernel.vmlinux, asked)
@@ -88,6 +92,8 @@ class Plan:
         """How the containers are confined, in words."""
         workload = self.workload
         less = [f"+{name}" for name in workload.capabilities]
+        if workload.root is not None:
+            less.append("users of the machine")
         if not self.confined:
             return f"unconfined ({', '.join(less)})" if less else "unconfined"
         if workload.apparmor == "unconfined":
@@ -106,10 +112,12 @@ class Plan:
         memory: int,
         *,
         rounds: int = 0,
+        disk: roots.Disk | None = None,
     ) -> guest.Settings:
         """Return the settings of a guest that is recorded.
 
-        ``plugin``, ``memory``: as for `measure`; ``rounds``: as for `guest.Settings`.
+        ``plugin``, ``memory``: as for `measure`; ``rounds``: as for `guest.Settings`;
+        ``disk``: of the workload's root.
         """
         return guest.Settings(
             qemu=self.qemu,
@@ -124,6 +132,7 @@ class Plan:
             memory_limit=memory,
             rounds=rounds,
             second_line=bool(rounds),
+            disk=None if disk is None else disk.file,
         )
 
     def analysis(self, recorded: Recording, watched: Hooks, prog: drgn.Program) -> Analysis:
@@ -159,12 +168,20 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
     # An analysis makes millions of objects that live until it is over, which the
     # collector would go through again and again; what is left ends with the process.
     gc.disable()
+    root = plan.workload.root
+    disk = None if root is None else roots.disk(root, progress)
     parts, digest = guest.initramfs(
         image.base(plan.kernel, plan.workload, progress),
-        image.job(plan.workload, plan.topology, confined=plan.confined, layers=plan.layers),
+        image.job(
+            plan.workload,
+            plan.topology,
+            confined=plan.confined,
+            layers=plan.layers,
+            disk=disk,
+        ),
     )
     watched = hooks.build(plan.kernel.vmlinux, plan.workload)
-    settings = plan.settings(parts, watched, plugin, memory)
+    settings = plan.settings(parts, watched, plugin, memory, disk=disk)
     with Guest(settings) as machine:
         with progress.step(f"{plan.title}: guest", guest.expected_seconds(plan.topology)):
             try:

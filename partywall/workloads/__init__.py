@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What runs in the containers: workloads, read and compiled."""
 
-from partywall.workloads.command import from_command, from_iterations
+from partywall.workloads.command import from_command, from_iterations, from_root
 from partywall.workloads.programs import (
     build_keeper,
     build_referee,
@@ -10,10 +10,12 @@ from partywall.workloads.programs import (
     build_workload,
     compile_static,
 )
+from partywall.workloads.root import Root
 from partywall.workloads.workload import DIRECTORY, Workload, load, select
 
 __all__ = [
     "DIRECTORY",
+    "Root",
     "Workload",
     "build_keeper",
     "build_referee",
@@ -23,6 +25,7 @@ __all__ = [
     "compile_static",
     "from_command",
     "from_iterations",
+    "from_root",
     "load",
     "select",
 ]

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from partywall.core import elf
 from partywall.core.errors import UsageProblem
+from partywall.workloads.root import COUNT, MODULES, OPTIONS, Root
 from partywall.workloads.workload import Workload
 
 _MARKERS = (b"\x66\x87\xdb", b"\x66\x87\xc9")
@@ -52,6 +55,68 @@ def from_command(
         command=tuple(command),
         marked=marked,
     )
+
+
+REQUESTS_WARMUP, REQUESTS_WINDOW = 200, 400
+
+
+def from_root(
+    root: Root,
+    command: list[str],
+    *,
+    marked: bool | None,
+    window: int | None,
+    client: str | None = None,
+) -> Workload:
+    """Return a workload out of a program in a root file system that somebody else made.
+
+    ``command`` empty: what an image says that it runs. ``marked``, ``window``: as for
+    `from_command`, but that nobody looks into the program. ``client``: a command that asks
+    it, as a server, in the same container.
+    """
+    if not command and root.kind != "image":
+        raise UsageProblem("there is no command", "name a program of that root behind --")
+    name = Path(command[0] if command else root.what).name
+    common: dict[str, Any] = {
+        "name": name,
+        "summary": f"{name} of {root.told}",
+        "options": OPTIONS,
+        "modules": MODULES,
+        "command": tuple(command),
+        "root": root,
+    }
+    if client is None:
+        whole = window is None or window == 1
+        operation = f"one {'run' if whole else 'operation'} of {name} of {root.told}"
+        return Workload(
+            operation=operation, warmup=0, window=window or 1, marked=bool(marked), **common
+        )
+    words = _words(client)
+    if marked is not None:
+        raise UsageProblem(
+            "--client has its window opened and closed for it", "leave --markers out"
+        )
+    return Workload(
+        operation=f"one request of {Path(words[0]).name} to {name} of {root.told}",
+        warmup=REQUESTS_WARMUP,
+        window=window or REQUESTS_WINDOW,
+        marked=False,
+        client=words,
+        **common,
+    )
+
+
+def _words(client: str) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(client))
+    except ValueError as error:
+        raise UsageProblem(f"--client: {error}", "quote it as for a shell") from error
+    if not any(COUNT in word for word in words):
+        raise UsageProblem(
+            f"--client has to be told how many requests it makes: {COUNT} is to be in it",
+            f"such as --client 'redis-benchmark -n {COUNT}'",
+        )
+    return words
 
 
 # Of what a file of will-it-scale does, an operation is short.

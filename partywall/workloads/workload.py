@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from partywall.core.errors import UsageProblem
 from partywall.core.topology import Scope
+from partywall.workloads.root import Root
 
 DIRECTORY = Path(__file__).resolve().parent / "library"
 
@@ -70,6 +71,10 @@ class Workload(_Facts):
     """A user's own program and its arguments, instead of ours."""
     marked: bool = True
     """The program executes the window markers itself."""
+    root: Root | None = None
+    """What the root of its containers is made from, if not ours: ``command`` is in there."""
+    client: tuple[str, ...] = ()
+    """What asks ``command``, a server, in the same container; an operation is a request."""
 
     @property
     def title(self) -> str:
@@ -134,17 +139,25 @@ def load(directory: Path = DIRECTORY) -> list[tuple[Workload, bool]]:
     return found
 
 
-def select(patterns: Iterable[str], directory: Path = DIRECTORY) -> list[Workload]:
+def select(
+    patterns: Iterable[str],
+    directory: Path = DIRECTORY,
+    more: Iterable[tuple[Workload, bool]] = (),
+) -> list[Workload]:
     """The workloads that ``--workload`` asks for; the defaults if it asks for none.
 
     ``signal`` names a workload (its default variants, or all if it has none),
-    ``overlay/stat`` one variant, ``overlay/*`` all of them.
+    ``overlay/stat`` one variant, ``overlay/*`` all of them. ``more``: what can be asked
+    for as well, and never runs unless it is.
     """
     everything = load(directory)
     usual = {workload.name for workload, default in everything if default}
+    more = list(more)
     wanted = list(patterns)
     if not wanted:
         return [workload for workload, default in everything if default]
+    everything += more
+    usual |= {workload.name for workload, default in more if default}
     chosen: list[Workload] = []
     for pattern in wanted:
         hits = [

@@ -32,7 +32,7 @@ int main(int argc, char **argv)
 	if (pid < 0)
 		fail("fork");
 	if (!pid) {
-		execv(argv[1], argv + 1);
+		execvp(argv[1], argv + 1);
 		fail(argv[1]);
 	}
 	if (waitpid(pid, &status, 0) < 0)

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Containers whose root file system somebody else made: as Docker starts them.
+
+Its root is root of the machine, as Docker has it unless told: files of the one lower layer
+have one owner for all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from partywall.core.errors import UsageProblem
+from partywall.guest.oci import Confinement
+from partywall.guest.roots.disks import Start
+from partywall.workloads import Workload
+
+LAUNCHER = "/usr/lib/partywall-launch"
+INSIDE = "/run/partywall-launch"
+"""Where containers have the program that starts others."""
+
+CONFINEMENT = Confinement(users="host")
+
+
+def arguments(workload: Workload, start: Start) -> list[str]:
+    """Return what the launcher is to start."""
+    command = list(workload.command or start.args)
+    if not command:
+        raise UsageProblem(
+            f"{workload.name} does not say what it runs", "name a program of it behind --"
+        )
+    if workload.client:
+        return [str(len(command)), *command, *workload.client]
+    return command
+
+
+def files(number: int) -> dict[str, bytes]:
+    """Return files of a container's own, beside its config.json."""
+    name = f"c{number}"
+    return {
+        "hosts": f"127.0.0.1\tlocalhost\n::1\tlocalhost\n127.0.1.1\t{name}\n".encode(),
+        "hostname": f"{name}\n".encode(),
+    }
+
+
+def config(made: dict[str, Any], start: Start) -> dict[str, Any]:
+    """Return a container's config.json for a root that says how its programs start."""
+
+    def bind(source: str, destination: str, *options: str) -> dict[str, Any]:
+        told = {"type": "bind", "source": source, "options": ["bind", *options]}
+        return {"destination": destination, **told}
+
+    env = [*start.env]
+    if not any(one.startswith("HOME=") for one in env):
+        env.append("HOME=/root" if start.uid == 0 else "HOME=/")
+    known = {one.partition("=")[0] for one in env}
+    env += [one for one in made["process"]["env"] if one.partition("=")[0] not in known]
+    user: dict[str, Any] = {"uid": start.uid, "gid": start.gid}
+    if start.groups:
+        user["additionalGids"] = list(start.groups)
+    process = made["process"] | {"env": env, "cwd": start.cwd, "user": user}
+    mounts = [one for one in made["mounts"] if one["destination"] != "/volume"]
+    mounts += [
+        bind(LAUNCHER, INSIDE, "ro"),
+        bind("hosts", "/etc/hosts", "rw"),
+        bind("hostname", "/etc/hostname", "rw"),
+    ]
+    return made | {"process": process, "mounts": mounts}

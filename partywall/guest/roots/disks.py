@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A disk with the root file system of containers, and how programs are started there."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from partywall.core import cache, packages
+from partywall.core.errors import EnvironmentProblem
+from partywall.core.progress import Progress
+
+FORM = "1"
+"""Of what is kept: another one if disks are made differently."""
+
+MOST = 16 << 30
+"""Bytes that a root may take, so that what unpacks without end does end."""
+
+_PIECE = 16 << 20
+"""Bytes: a memory device is some of them long."""
+
+PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Start(BaseModel):
+    """How a root's programs are started, as the runtime specification says ``process``."""
+
+    model_config = ConfigDict(frozen=True)
+
+    args: tuple[str, ...] = ()
+    env: tuple[str, ...] = (PATH,)
+    cwd: str = "/"
+    uid: int = 0
+    gid: int = 0
+    groups: tuple[int, ...] = ()
+
+
+class Disk(BaseModel):
+    """``file``: what the guest reads; ``start``: what its maker says of its programs."""
+
+    model_config = ConfigDict(frozen=True)
+
+    file: Path
+    start: Start
+
+
+def tool(name: str) -> str:
+    """Return the path of a program of the system. EnvironmentProblem if it is not there."""
+    path = packages.program(name)
+    if path is None:
+        raise EnvironmentProblem(f"{name} is not installed", packages.mend("roots"))
+    return str(path)
+
+
+def limit_files() -> None:
+    """No file of this process and its children may be longer than a root may be."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST, MOST))
+
+
+def say(command: Sequence[str]) -> tuple[int, str, str]:
+    """Return a program's status, what it printed, and the last line that it complained with."""
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        preexec_fn=limit_files,
+    )
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    return done.returncode, done.stdout, lines[-1].strip() if lines else "it says nothing"
+
+
+def pack(folder: Path, into: Path) -> None:
+    """Make the file of a disk from a folder."""
+    # Not compressed: an emulated processor would take longer to unpack it than to copy it.
+    command = [tool("mksquashfs"), str(folder), str(into), "-quiet", "-no-progress"]
+    command += ["-noI", "-noD", "-noF", "-noX", "-no-exports", "-exit-on-error"]
+    command += ["-one-file-system", "-mkfs-time", "0", "-reproducible"]
+    if os.geteuid():
+        # Who may not give files away has unpacked all as his own.
+        command.append("-all-root")
+    status, _, why = say(command)
+    if status:
+        raise EnvironmentProblem(f"mksquashfs failed: {why[:160]}", f"free space in {cache.root()}")
+    size = into.stat().st_size
+    os.truncate(into, -(-size // _PIECE) * _PIECE)
+
+
+def kept(key: str, fill: Callable[[Path], tuple[Path, Start]], progress: Progress) -> Disk:
+    """Return the disk of a key; ``fill`` unpacks it into a folder if it is not kept.
+
+    ``fill``: returns the root within that folder, or elsewhere, and how programs start.
+    """
+
+    def make(draft: Path) -> None:
+        work = draft / "work"
+        work.mkdir()
+        root, start = fill(work)
+        with progress.step("making a disk of it"):
+            pack(root, draft / "root.squashfs")
+        remove(work)
+        (draft / "start.json").write_text(start.model_dump_json())
+
+    place = cache.entry("root", key, make, progress)
+    start = Start.model_validate_json((place / "start.json").read_text())
+    return Disk(file=place / "root.squashfs", start=start)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder, even if its own folders may not be written."""
+    for path, _, _ in os.walk(folder):
+        os.chmod(path, 0o700)  # noqa: PTH101
+    shutil.rmtree(folder, ignore_errors=True)

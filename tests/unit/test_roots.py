@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Roots that somebody else made: read, or refused with nothing left behind."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import run
+
+from partywall.core import cache
+from partywall.core.errors import PartywallError, UsageProblem
+from partywall.core.progress import Quiet
+from partywall.guest import oci, rooted, roots
+from partywall.guest.roots import debian, disks
+from partywall.workloads import Root
+
+CONFIG = {"Entrypoint": ["/bin/server"], "Cmd": ["-v"], "Env": ["A=b"], "WorkingDir": "/srv"}
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def member(name: str, **facts: Any) -> tarfile.TarInfo:
+    one = tarfile.TarInfo(name)
+    for fact, value in facts.items():
+        setattr(one, fact, value)
+    return one
+
+
+def layer(*members: tarfile.TarInfo) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for one in members:
+            archive.addfile(one, io.BytesIO(bytes(one.size)))
+    return out.getvalue()
+
+
+USUAL = (
+    member("bin", type=tarfile.DIRTYPE, mode=0o755),
+    member("bin/server", size=5000, mode=0o755, uid=7),
+    member("etc", type=tarfile.DIRTYPE, mode=0o755),
+)
+
+
+def layout(
+    folder: Path, *layers: bytes, architecture: str = "amd64", of_layers: list[str] | None = None
+) -> Path:
+    """Write an OCI layout; ``of_layers``: what its configuration says their hashes are."""
+    blobs = folder / "blobs" / "sha256"
+    blobs.mkdir(parents=True)
+
+    def blob(kind: str, data: bytes) -> dict[str, Any]:
+        name = hashlib.sha256(data).hexdigest()
+        (blobs / name).write_bytes(data)
+        media = f"application/vnd.oci.image.{kind}"
+        return {"mediaType": media, "digest": f"sha256:{name}", "size": len(data)}
+
+    hashes = of_layers or [f"sha256:{hashlib.sha256(one).hexdigest()}" for one in layers]
+    config = {
+        "architecture": architecture,
+        "os": "linux",
+        "config": CONFIG,
+        "rootfs": {"type": "layers", "diff_ids": hashes},
+    }
+    manifest = {
+        "schemaVersion": 2,
+        "config": blob("config.v1+json", json.dumps(config).encode()),
+        "layers": [blob("layer.v1.tar+gzip", gzip.compress(one)) for one in layers],
+    }
+    entry = blob("manifest.v1+json", json.dumps(manifest).encode())
+    entry["annotations"] = {"org.opencontainers.image.ref.name": "one"}
+    (folder / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [entry]}))
+    (folder / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
+    return folder
+
+
+def made(what: object) -> roots.Disk:
+    return roots.disk(Root(kind="image", what=str(what)), Quiet())
+
+
+def listed(file: Path) -> str:
+    done = subprocess.run(["unsquashfs", "-lln", file], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_an_image_is_unpacked_and_says_how_it_starts(tmp_path: Path) -> None:
+    place = layout(tmp_path / "image", layer(*USUAL), layer(member("etc/more", size=3)))
+    found = made(f"{place}:one")
+    assert found.start.args == ("/bin/server", "-v")
+    assert "A=b" in found.start.env
+    assert found.start.cwd == "/srv"
+    assert "/bin/server" in listed(found.file)
+    assert "/etc/more" in listed(found.file)
+    # A second time nothing is made: it is not even looked whether skopeo is there.
+    before = found.file.stat().st_mtime_ns
+    assert made(f"{place}:one").file.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("kind", ["docker-archive", "oci-archive"])
+def test_archives_are_as_good_as_a_layout(tmp_path: Path, kind: str) -> None:
+    place, archive = layout(tmp_path / "image", layer(*USUAL)), tmp_path / "saved.tar"
+    copy = ["skopeo", "--insecure-policy", "copy", "-q", f"oci:{place}:one", f"{kind}:{archive}"]
+    subprocess.run(copy, check=True, capture_output=True)
+    assert made(archive).start.args == ("/bin/server", "-v")
+
+
+def test_a_layer_may_end_without_zeroes_as_umoci_leaves_it(tmp_path: Path) -> None:
+    whole = layer(member("srv", size=700))
+    place = layout(tmp_path / "image", whole[: 512 + 700])
+    assert "/srv" in listed(made(place).file)
+
+
+def foreign(folder: Path) -> Path:
+    return layout(folder, layer(*USUAL), architecture="arm64")
+
+
+def climbing(folder: Path) -> Path:
+    return layout(folder, layer(*USUAL, member("../../climbed", size=3)))
+
+
+def with_device(folder: Path) -> Path:
+    return layout(folder, layer(member("srv/disk", type=tarfile.BLKTYPE, devmajor=8)))
+
+
+def bomb(folder: Path) -> Path:
+    return layout(folder, layer(member("zeroes", size=3 << 20)))
+
+
+def lying(folder: Path) -> Path:
+    return layout(folder, layer(*USUAL), of_layers=[f"sha256:{'0' * 64}"])
+
+
+def changed(folder: Path) -> Path:
+    place = layout(folder, layer(*USUAL))
+    largest = max((place / "blobs" / "sha256").iterdir(), key=lambda blob: blob.stat().st_size)
+    largest.write_bytes(b"something else")
+    return place
+
+
+def truncated(folder: Path) -> Path:
+    folder.with_suffix(".tar").write_bytes(layer(*USUAL)[:700])
+    return folder.with_suffix(".tar")
+
+
+def noise(folder: Path) -> Path:
+    folder.with_suffix(".tar").write_bytes(b"noise" * 999)
+    return folder.with_suffix(".tar")
+
+
+def no_image(folder: Path) -> Path:
+    folder.with_suffix(".tar").write_bytes(layer(*USUAL))
+    return folder.with_suffix(".tar")
+
+
+def missing(folder: Path) -> Path:
+    return folder
+
+
+HOSTILE: dict[Callable[[Path], Path], str] = {
+    foreign: "linux/arm64",
+    climbing: "leads out of it: ../../climbed",
+    with_device: "has a device: srv/disk",
+    bomb: "when it is unpacked",
+    lying: "can't be read",
+    changed: "can't be read",
+    truncated: "can't be read",
+    noise: "is no archive",
+    no_image: "can't be read",
+    missing: "no such file",
+}
+
+
+@pytest.mark.parametrize("make", HOSTILE, ids=lambda make: make.__name__)
+def test_what_is_no_honest_image_is_refused_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], Path]
+) -> None:
+    monkeypatch.setattr(disks, "MOST", 2 << 20)
+    place = make(tmp_path / "image")
+    with pytest.raises(UsageProblem) as refused:
+        made(place)
+    assert HOSTILE[make] in refused.value.message
+    assert refused.value.hint
+    assert not [one for one in cache.root().rglob("*") if one.is_file() and one.suffix != ".lock"]
+    assert not [one for one in cache.root().glob("root/*") if one.is_dir()]
+    assert not list(tmp_path.parent.rglob("climbed"))
+
+
+def test_a_layer_that_links_out_writes_nothing_there(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    link = member("out", type=tarfile.SYMTYPE, linkname=str(outside))
+    place = layout(tmp_path / "image", layer(*USUAL, link), layer(member("out/file", size=3)))
+    made(place)
+    assert not list(outside.iterdir())
+
+
+def test_a_directory_that_changes_is_another_root(tmp_path: Path) -> None:
+    folder = tmp_path / "root"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "one").write_text("one")
+    root = Root(kind="directory", what=str(folder))
+    first = roots.disk(root, Quiet())
+    (folder / "bin" / "two").write_text("two")
+    second = roots.disk(root, Quiet())
+    assert first.file != second.file
+    assert "two" not in listed(first.file)
+    assert "two" in listed(second.file)
+
+
+@pytest.mark.parametrize(
+    ("root", "told"),
+    [
+        (Root(kind="directory", what="/"), "all of this machine"),
+        (Root(kind="directory", what="/no-such-place"), "is no directory"),
+        (Root(kind="debian", what="redis-server,;reboot"), "';reboot' is no name"),
+        (Root(kind="debian", what=","), "is no name"),
+    ],
+)
+def test_roots_that_can_not_be_are_refused(root: Root, told: str) -> None:
+    with pytest.raises(PartywallError, match=told):
+        roots.disk(root, Quiet())
+
+
+def test_packages_are_read_from_what_apt_would_do() -> None:
+    told = (
+        "Inst libc6 (2.36-9 Debian:12/oldstable [amd64]) []\n"
+        "Inst adduser (3.134 Debian:12.15/oldstable [all])\n"
+        "Inst libc6:i386 (2.36-9 Debian:12/oldstable [i386])\n"
+        "Conf libc6 (2.36-9 Debian:12/oldstable [amd64])\n"
+    )
+    assert debian.versions(told) == [("adduser", "3.134"), ("libc6", "2.36-9")]
+
+
+def test_a_container_is_started_as_its_image_says() -> None:
+    start = disks.Start(env=("PATH=/opt/bin", "A=b"), cwd="/srv", uid=7, gid=8, groups=(9,))
+    usual = oci.config(
+        number=3,
+        cpus=range(3, 4),
+        arguments=["x"],
+        environment={"PATH": "/bin", "PW_CPU": "3"},
+        capabilities=(),
+        confined=True,
+        apparmor=True,
+        systempaths=True,
+        syscalls=("read",),
+        more=rooted.CONFINEMENT,
+    )
+    process = rooted.config(usual, start)["process"]
+    assert process["user"] == {"uid": 7, "gid": 8, "additionalGids": [9]}
+    assert process["cwd"] == "/srv"
+    assert process["env"] == ["PATH=/opt/bin", "A=b", "HOME=/", "PW_CPU=3"]
+    kinds = [one["type"] for one in rooted.config(usual, start)["linux"]["namespaces"]]
+    assert "user" not in kinds
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--rootfs", "a", "--debian", "b", "--", "c"], "exclude each other"),
+        (["--rootfs", "a", "-w", "signal", "--", "c"], "exclude each other"),
+        (["--debian", "redis-server"], "there is no command"),
+    ],
+)
+def test_one_root_and_its_command(arguments: list[str], told: str) -> None:
+    status, _, complaint = run("check", *arguments)
+    assert status == 2
+    assert told in complaint
+    assert len(complaint.splitlines()) == 2
