@@ -17,6 +17,7 @@ pub fn parse_arguments(arguments: &[String]) -> Result<State, String> {
         out: PathBuf::new(),
         windows: 0,
         rounds: false,
+        late: false,
         round: None,
         vcpus: 0,
         current: 0,
@@ -60,6 +61,7 @@ pub fn parse_arguments(arguments: &[String]) -> Result<State, String> {
             "visit" => s.visit_distance = number()?,
             "memory" => s.memory_limit = (number()? as usize) << 20,
             "rounds" => s.rounds = number()? != 0,
+            "late" => s.late = number()? != 0,
             "record" => s.record = number()? != 0,
             "hooks" => {
                 let text = std::fs::read_to_string(value)

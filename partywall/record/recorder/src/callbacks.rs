@@ -28,11 +28,15 @@ pub extern "C" fn on_start(told: c_uint, _: *mut c_void) {
     s.refresh(cpu);
 }
 
-/// Another round begins, whatever became of the last one.
+/// Another round begins, whatever became of the last one; or the only one is over.
 pub extern "C" fn on_next(told: c_uint, _: *mut c_void) {
     let s = state();
     s.arrive(told, true);
-    if s.rounds {
+    if s.late {
+        if s.active && s.closed >= s.windows {
+            s.finish();
+        }
+    } else if s.rounds {
         s.next();
     }
 }
@@ -48,7 +52,7 @@ pub extern "C" fn on_stop(told: c_uint, _: *mut c_void) {
     // A second window of one CPU does not stand for that of another one.
     let first = c.own.summary.windows == 1;
     s.closed += first as u32;
-    if s.closed >= s.windows {
+    if s.closed >= s.windows && !s.late {
         s.finish();
     }
 }

@@ -127,6 +127,8 @@ pub struct State {
     pub windows: u32,
     /// Windows are run again and again, each round with a recording of its own.
     pub rounds: bool,
+    /// What was recorded is written when the guest says so, after its last window.
+    pub late: bool,
     /// The round that runs, from 0 on; None before the first, or if there is one alone.
     pub round: Option<u32>,
     /// vCPUs of the machine, and the one that runs.
