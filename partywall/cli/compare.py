@@ -88,7 +88,7 @@ def compare_command(
     results (*.json, *.json.gz): partywall compare stock partywall.
     """
     profile = profiles.load(profile_name)
-    chosen = workloads.select(names)
+    chosen = workloads.select(names, more=workloads.load_servers())
     shape = shape_of(containers, cpus)
     more: dict[str, Any] = {"timeout": timeout} | ({} if jobs is None else {"jobs": jobs})
     # Both are made ready first: nothing is measured if one can't be.

@@ -31,6 +31,7 @@ class Program:
     charge: tuple[str, ...]
     capabilities: tuple[str, ...]
     root: Root | None = None
+    client: str | None = None
 
     def workloads(self, names: tuple[str, ...]) -> list[Workload]:
         """Return what is to run: the program, or the workloads of these names if there is none.
@@ -50,6 +51,11 @@ class Program:
                     raise UsageProblem(
                         f"{option} belongs to a program of yours", "name it behind --"
                     )
+        if self.client is not None and not self.root:
+            raise UsageProblem(
+                "--client asks a server in a root of its own",
+                "give that with --image, --rootfs or --debian",
+            )
         if self.threads and not self.file:
             raise UsageProblem("--threads belongs to --will-it-scale", "leave it out")
         asked = {
@@ -63,7 +69,11 @@ class Program:
             raise UsageProblem(f"{both[0]} and {both[1]} exclude each other", "leave one out")
         if self.root:
             program = workloads.from_root(
-                self.root, list(self.command), marked=self.marked, window=self.ops or 1
+                self.root,
+                list(self.command),
+                marked=self.marked,
+                window=self.ops,
+                client=self.client,
             )
         elif self.command:
             program = workloads.from_command(
@@ -76,7 +86,7 @@ class Program:
                 )
             program = workloads.from_iterations(self.file, threads=self.threads, window=self.ops)
         else:
-            return workloads.select(names)
+            return workloads.select(names, more=workloads.load_servers())
         more: dict[str, tuple[str, ...]] = {
             "count": tuple(dict.fromkeys(map(in_source, self.count))),
             "charge": tuple(dict.fromkeys(map(in_source, self.charge))),
@@ -113,6 +123,11 @@ _OPTIONS = (
         callback=_root,
         metavar="PACKAGE[,PACKAGE]",
         help="The same of Debian's packages and what they depend on.",
+    ),
+    click.option(
+        "--client",
+        metavar="COMMAND",
+        help="What asks COMMAND, a server, in the same container; {requests}: how many times.",
     ),
     click.option(
         "--will-it-scale",
@@ -177,13 +192,16 @@ def program_options(function: Callable[..., int]) -> Callable[..., int]:
         rootfs: Root | None,
         image: Root | None,
         debian: Root | None,
+        client: str | None,
         **others: Any,
     ) -> int:
         roots = [root for root in (rootfs, image, debian) if root]
         if len(roots) > 1:
             raise UsageProblem("--rootfs, --image and --debian exclude each other", "leave one out")
         root = roots[0] if roots else None
-        program = Program(command, file, threads, marked, ops, count, charge, capabilities, root)
+        program = Program(
+            command, file, threads, marked, ops, count, charge, capabilities, root, client
+        )
         return function(program=program, **others)
 
     for option in reversed(_OPTIONS):

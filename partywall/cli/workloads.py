@@ -20,5 +20,7 @@ def list_workloads() -> int:
     table.add_column("one operation", overflow="fold")
     for workload, default in workloads.load():
         table.add_row(workload.title, "yes" if default else "", Text(workload.operation))
+    for workload, _ in workloads.load_servers():
+        table.add_row(workload.title, "", Text(workload.operation))
     Output().print(table, highlight=False)
     return 0

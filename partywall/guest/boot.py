@@ -66,7 +66,8 @@ class Settings:
     ``windows``: how many make a round, one of each vCPU if None; ``memory`` in MiB, by the
     number of vCPUs if None; ``second_line``: a second serial line, on which the guest can
     say what the kernel's messages must not land in; ``disk``: a file that it can read
-    as a memory device.
+    as a memory device; ``late``: containers say when what was recorded is written, not
+    as the last window ends.
     """
 
     qemu: Qemu
@@ -87,6 +88,7 @@ class Settings:
     second_line: bool = False
     silence: float | None = None
     disk: Path | None = None
+    late: bool = False
 
 
 def expected_seconds(topology: Topology) -> float:
@@ -255,7 +257,8 @@ class Guest:
                 "-plugin",
                 f"{s.plugin},out={self.recording},windows={s.windows or cpus},hooks={hooks},"
                 f"cpus={s.topology.cpus},visit={s.visit_distance},memory={s.memory_limit},"
-                f"ns={1 << ICOUNT_SHIFT},record={int(s.record)}{',rounds=1' if s.rounds else ''}",
+                f"ns={1 << ICOUNT_SHIFT},record={int(s.record)}{',rounds=1' if s.rounds else ''}"
+                f"{',late=1' if s.late else ''}",
             ]
         return words
 

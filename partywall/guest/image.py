@@ -24,7 +24,7 @@ from partywall.guest.cpio import Archive
 from partywall.guest.rooted import LAUNCHER
 from partywall.guest.roots import Disk
 from partywall.kernels import Kernel, module_closure
-from partywall.workloads import Workload, build_workload, compile_static
+from partywall.workloads import Workload, build_server, build_workload, compile_static
 
 GUEST_FILES = Path(__file__).resolve().parent / "files"
 PROGRAM_DIR = "/usr/lib/partywall"
@@ -128,7 +128,7 @@ def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
     archive = system(kernel, workload.modules, progress)
     if workload.root is not None:
         # The image of its containers is on a disk.
-        launcher = build_workload(None, progress)
+        launcher = build_server(progress) if workload.client else build_workload(None, progress)
         archive.file(LAUNCHER[1:], launcher.read_bytes(), 0o755)
         archive.directory("layer")
         return archive.pack()

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import gc
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import drgn
@@ -18,6 +18,7 @@ from partywall.core.topology import Layers, Topology
 from partywall.guest import Guest, image, roots
 from partywall.guest.qemu import Qemu
 from partywall.kernels import Kernel, require
+from partywall.measure import served
 from partywall.record import hooks, recording
 from partywall.record.hooks import Hooks
 from partywall.record.recording import Recording
@@ -133,6 +134,7 @@ class Plan:
             rounds=rounds,
             second_line=bool(rounds),
             disk=None if disk is None else disk.file,
+            late=bool(self.workload.client),
         )
 
     def analysis(self, recorded: Recording, watched: Hooks, prog: drgn.Program) -> Analysis:
@@ -191,6 +193,9 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
                 names.check_build(machine.said("build"), plan.kernel)
                 raise
         check_windows(recorded, plan.topology)
+        if plan.workload.client:
+            counted = {"window": served.requests(machine.console, plan.topology)}
+            plan = replace(plan, workload=plan.workload.model_copy(update=counted))
         say_if_long(recorded, plan.workload.title, progress)
         with progress.step(f"{plan.title}: walls and their names"):
             prog = names.attach(machine, plan.kernel)

@@ -6,11 +6,13 @@ from partywall.workloads.programs import (
     build_keeper,
     build_referee,
     build_rounds,
+    build_server,
     build_taker,
     build_workload,
     compile_static,
 )
 from partywall.workloads.root import Root
+from partywall.workloads.served import load as load_servers
 from partywall.workloads.workload import DIRECTORY, Workload, load, select
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "build_keeper",
     "build_referee",
     "build_rounds",
+    "build_server",
     "build_taker",
     "build_workload",
     "compile_static",
@@ -27,5 +30,6 @@ __all__ = [
     "from_iterations",
     "from_root",
     "load",
+    "load_servers",
     "select",
 ]

@@ -112,6 +112,13 @@ def build_referee(progress: Progress) -> Path:
     return compile_static(sources, harness, progress)
 
 
+def build_server(progress: Progress) -> Path:
+    """Return the static program that starts a server and its client, and marks the window."""
+    harness = DIRECTORY / "harness"
+    sources = [harness / name for name in ("spread.c", "barrier.c", "serve.c")]
+    return compile_static(sources, harness, progress)
+
+
 def build_taker(source: Path | None, progress: Progress) -> Path:
     """Return the static program that does operations of folder ``source`` when it is asked."""
     assert source is not None

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Measures a server while a client asks it, both strangers to the harness:
+ *
+ *	partywall-launch WORDS SERVER [ARGUMENT ...] CLIENT [ARGUMENT ...]
+ *
+ * WORDS: how many the server's command has. In the client's, {requests} stands for how many
+ * it is to make. Two runs of it to their end show how many segments the kernel sends for a
+ * request: what a run sends besides is in both. The window is a stretch of a third run, on all
+ * CPUs of the container, and the segments of it tell how many requests it had.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "barrier.h"
+#include "harness.h"
+#include "partywall.h"
+#include "spread.h"
+
+#define COUNT "{requests}"
+#define SECOND_NS 1000000000L
+#define MOMENT_NS (SECOND_NS / 50)
+#define TRIES 50
+/* By the guest's clock, in which who waits for a disk or a timer waits for nothing. */
+#define PATIENCE_NS (60 * SECOND_NS)
+/* The second run is so much longer. */
+#define LONGER 3
+/* Of the third, in windows: all containers have to have had theirs before it ends. */
+#define LASTS 20
+
+static pid_t server;
+/* What the server and the client say, for when they fail. */
+static int said_by_server, said_by_client;
+
+static long now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * SECOND_NS + t.tv_nsec;
+}
+
+static void rest(long ns)
+{
+	const struct timespec t = { ns / SECOND_NS, ns % SECOND_NS };
+
+	nanosleep(&t, NULL);
+}
+
+static int said(void)
+{
+	int fd = memfd_create("said", MFD_CLOEXEC);
+
+	if (fd < 0)
+		fail("memfd_create");
+	return fd;
+}
+
+/* Ends with the last line of what somebody said. */
+static void give_up(const char *who, int fd)
+{
+	char text[512], *line;
+	off_t end = lseek(fd, 0, SEEK_END), from = end > 511 ? end - 511 : 0;
+	ssize_t length = pread(fd, text, sizeof(text) - 1, from);
+
+	text[length > 0 ? length : 0] = '\0';
+	while (length > 0 && strchr("\r\n ", text[length - 1]))
+		text[--length] = '\0';
+	line = strrchr(text, '\n');
+	dprintf(STDERR_FILENO, "partywall: workload: %s%s%.200s\n", who, length > 0 ? ": " : "",
+		line ? line + 1 : text);
+	exit(1);
+}
+
+static pid_t begin(char **command, int output)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		fail("fork");
+	if (!pid) {
+		int nothing = open("/dev/null", O_RDONLY);
+
+		if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(output, 1) < 0 ||
+		    dup2(output, 2) < 0)
+			fail("/dev/null");
+		execvp(command[0], command);
+		dprintf(output, "%s: %s\n", command[0], strerror(errno));
+		_exit(127);
+	}
+	return pid;
+}
+
+/* What server and client leave behind ends with us, their first process. */
+static int is_over(pid_t pid, int *status)
+{
+	int any;
+	pid_t gone;
+
+	while ((gone = waitpid(-1, &any, WNOHANG)) > 0) {
+		if (gone == server)
+			give_up("the server ended", said_by_server);
+		if (gone == pid) {
+			*status = any;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static void check_server(void)
+{
+	int status;
+
+	is_over(0, &status);
+}
+
+/* Whether any TCP socket of the container listens. */
+static int listens(const char *path)
+{
+	char line[512], state[3];
+	FILE *list = fopen(path, "r");
+	int found = 0;
+
+	while (list && !found && fgets(line, sizeof(line), list))
+		found = sscanf(line, "%*s %*s %*s %2s", state) == 1 && !strcmp(state, "0A");
+	if (list)
+		fclose(list);
+	return found;
+}
+
+/* Of a line of names and one of numbers, that of one name. */
+static unsigned long field(char *names, char *numbers, const char *wanted)
+{
+	char *in_names, *in_numbers;
+	char *name = strtok_r(names, " \n", &in_names);
+	char *number = strtok_r(numbers, " \n", &in_numbers);
+
+	while (name && number) {
+		if (!strcmp(name, wanted))
+			return strtoul(number, NULL, 10);
+		name = strtok_r(NULL, " \n", &in_names);
+		number = strtok_r(NULL, " \n", &in_numbers);
+	}
+	return 0;
+}
+
+/* What the container has sent so far, by TCP and UDP, to itself as well. */
+static unsigned long segments(void)
+{
+	char names[1024], numbers[1024];
+	FILE *list = fopen("/proc/self/net/snmp", "r");
+	unsigned long sum = 0;
+
+	if (!list)
+		fail("/proc/self/net/snmp");
+	while (fgets(names, sizeof(names), list) && fgets(numbers, sizeof(numbers), list)) {
+		if (!strncmp(names, "Tcp:", 4))
+			sum += field(names, numbers, "OutSegs");
+		else if (!strncmp(names, "Udp:", 4))
+			sum += field(names, numbers, "OutDatagrams");
+	}
+	fclose(list);
+	return sum;
+}
+
+/* Begins the client for so many requests. */
+static pid_t ask(char **client, unsigned long requests)
+{
+	unsigned int words = 0, n;
+
+	while (client[words])
+		words++;
+	char *own[words + 1];
+
+	for (n = 0; n < words; n++) {
+		char *at = strstr(client[n], COUNT);
+
+		own[n] = client[n];
+		if (at && asprintf(&own[n], "%.*s%lu%s", (int)(at - client[n]), client[n],
+				   requests, at + strlen(COUNT)) < 0)
+			fail("asprintf");
+	}
+	own[words] = NULL;
+	if (ftruncate(said_by_client, 0) || lseek(said_by_client, 0, SEEK_SET))
+		fail("ftruncate");
+	return begin(own, said_by_client);
+}
+
+static int client_ends(pid_t pid)
+{
+	int status;
+
+	while (!is_over(pid, &status))
+		rest(MOMENT_NS / 20);
+	return status;
+}
+
+/* The client to its end, until it ends well: a server may not answer as soon as it listens. */
+static void run_client(char **client, unsigned long requests)
+{
+	for (int n = 0; n < TRIES; n++) {
+		if (!client_ends(ask(client, requests)))
+			return;
+		rest(MOMENT_NS);
+	}
+	give_up("the client failed", said_by_client);
+}
+
+static void await_server(void)
+{
+	long end = now() + PATIENCE_NS;
+
+	while (!listens("/proc/self/net/tcp") && !listens("/proc/self/net/tcp6")) {
+		check_server();
+		if (now() > end)
+			give_up("the server listens to no TCP port", said_by_server);
+		rest(MOMENT_NS / 20);
+	}
+}
+
+/* The window opens, or closes, on each CPU of the container. */
+static void mark(const struct plan *plan, int opens)
+{
+	cpu_set_t all;
+
+	if (sched_getaffinity(0, sizeof(all), &all))
+		fail("sched_getaffinity");
+	for (unsigned int slot = 0; slot < plan->cpus; slot++) {
+		if (plan->cpus > 1)
+			pin(cpu_of(plan, slot));
+		if (opens)
+			partywall_start();
+		else
+			partywall_stop();
+	}
+	if (plan->cpus > 1 && sched_setaffinity(0, sizeof(all), &all))
+		fail("sched_setaffinity");
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long few, many, sent[3], before, after, window, words;
+	unsigned int containers;
+	struct barrier *b;
+	struct plan plan;
+	double each, rate;
+	long begun, first, took;
+	char **client;
+	pid_t pid;
+	int status;
+
+	words = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
+	if (!words || argc < 3 + (int)words)
+		return 2;
+	plan_read(&plan);
+	containers = plan.procs / plan.cpus;
+	b = barrier_keep(plan.barrier);
+	client = argv + 2 + words;
+	char *serves[words + 1];
+
+	memcpy(serves, argv + 2, words * sizeof(*serves));
+	serves[words] = NULL;
+	said_by_server = said();
+	said_by_client = said();
+	server = begin(serves, said_by_server);
+	await_server();
+	run_client(client, 1);
+
+	/* Side by side, as in the window. */
+	gate_wait(b, &b->here, containers);
+	few = plan.warmup;
+	many = few * LONGER;
+	sent[0] = segments();
+	begun = now();
+	run_client(client, few);
+	first = now() - begun;
+	sent[1] = segments();
+	begun = now();
+	run_client(client, many);
+	took = now() - begun;
+	sent[2] = segments();
+	each = ((double)sent[2] - sent[1] - (sent[1] - sent[0])) / (many - few);
+	if (each < 0.1) {
+		dprintf(STDERR_FILENO, "partywall: workload: requests of the client don't show as "
+			"TCP or UDP in its container\n");
+		return 1;
+	}
+
+	gate_wait(b, &b->settled, containers);
+	window = plan.window * plan.cpus;
+	pid = ask(client, few + window * LASTS);
+	/* It begins as the first one did, which had as much to do before it asked. */
+	rest(first);
+	gate_wait(b, &b->looks[0], containers);
+	/* How fast all are together, which is how fast they will be. */
+	before = segments();
+	begun = now();
+	rest(took / 2);
+	rate = (segments() - before) / each / (now() - begun) * SECOND_NS;
+	if (rate < 1)
+		give_up("the client asks nothing any more", said_by_client);
+	/* One length for all: the emulator gives its CPUs uneven shares of a short time. */
+	atomic_fetch_add(&b->asks[0].done, (unsigned long)rate);
+	gate_wait(b, &b->start, containers);
+	rate = atomic_load(&b->asks[0].done) / containers;
+	before = segments();
+	mark(&plan, 1);
+	rest(window / rate * SECOND_NS);
+	mark(&plan, 0);
+	after = segments();
+	if (is_over(pid, &status))
+		give_up("the client ended before the window did", said_by_client);
+	printf("\nPARTYWALL requests %u %.0f %.0f\n", plan.first_cpu / plan.cpus,
+	       (after - before) / each * 1000, each * 1000);
+	fflush(stdout);
+	tcdrain(STDOUT_FILENO);
+	gate_wait(b, &b->end, containers);
+	if (!plan.first_cpu)
+		partywall_next();
+	for (;;)
+		pause();
+}

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Ready-made servers and their clients, read from ``servers/*/server.toml``."""
+
+from __future__ import annotations
+
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from partywall.core.errors import UsageProblem
+from partywall.workloads.root import COUNT, MODULES, OPTIONS, Root
+from partywall.workloads.workload import Workload
+
+DIRECTORY = Path(__file__).resolve().parent / "servers"
+
+
+class _Client(BaseModel):
+    """A variant: who asks, and for what."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    operation: str
+    """What one request is."""
+    client: str
+    """Command; ``{requests}`` stands for how many it makes."""
+
+
+class _File(BaseModel):
+    """A server.toml."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    summary: str
+    debian: tuple[str, ...] = Field(min_length=1)
+    """Packages that server and clients are in."""
+    server: str
+    warmup: int = Field(ge=1)
+    window: int = Field(ge=1)
+    default: str
+    variants: dict[str, _Client]
+
+
+def _read(path: Path) -> list[tuple[Workload, bool]]:
+    try:
+        raw = _File.model_validate(tomllib.loads(path.read_text()))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageProblem(f"{path}: {error}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UsageProblem(f"{path}: {where}: {first['msg']}") from error
+    if raw.default not in raw.variants:
+        raise UsageProblem(f"{path}: default names no variant: {raw.default}")
+    common: dict[str, Any] = {
+        "name": path.parent.name,
+        "summary": raw.summary,
+        "command": tuple(shlex.split(raw.server)),
+        "root": Root(kind="debian", what=",".join(raw.debian)),
+        "warmup": raw.warmup,
+        "window": raw.window,
+    }
+    for name, one in raw.variants.items():
+        if COUNT not in one.client:
+            raise UsageProblem(f"{path}: variants.{name}.client: it has no {COUNT}")
+    return [
+        (
+            Workload(
+                variant=name,
+                operation=one.operation,
+                client=tuple(shlex.split(one.client)),
+                options=OPTIONS,
+                modules=MODULES,
+                marked=False,
+                **common,
+            ),
+            name == raw.default,
+        )
+        for name, one in raw.variants.items()
+    ]
+
+
+def load(directory: Path = DIRECTORY) -> list[tuple[Workload, bool]]:
+    """Every server with every client, each with whether it is what the server's name means."""
+    return [one for path in sorted(directory.glob("*/server.toml")) for one in _read(path)]

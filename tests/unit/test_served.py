@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Servers and their clients: how they are described, and how requests are counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from commands import run
+
+from partywall import workloads
+from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.core.topology import Topology
+from partywall.guest import rooted
+from partywall.guest.roots import disks
+from partywall.measure import served
+from partywall.workloads import Root
+
+SERVER = """
+summary = "one answers"
+debian = ["one-server"]
+server = "oned --name 'a b'"
+warmup = 10
+window = 20
+default = "get"
+
+[variants.get]
+operation = "one answer"
+client = "ask -n {requests}"
+
+[variants.put]
+operation = "one put"
+client = "put -n {requests}"
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    (folder / "one").mkdir()
+    (folder / "one" / "server.toml").write_text(text)
+    return folder
+
+
+def test_a_server_is_one_workload_for_each_client(tmp_path: Path) -> None:
+    (get, usual), (put, other) = workloads.load_servers(written(tmp_path, SERVER))
+    assert (get.title, usual) == ("one/get", True)
+    assert (put.title, other) == ("one/put", False)
+    assert get.root == Root(kind="debian", what="one-server")
+    assert get.client == ("ask", "-n", "{requests}")
+    # As the guest's launcher takes it: how many words are the server's.
+    words = rooted.arguments(get, disks.Start())
+    assert words == ["3", "oned", "--name", "a b", "ask", "-n", "{requests}"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("{requests}", "7"), "has no {requests}"),
+        (('default = "get"', 'default = "gone"'), "names no variant: gone"),
+        (("window = 20", "window = 0"), "window: "),
+        (("window = 20", "windows = 20"), "window"),
+        (("[variants.get]", "[variants.get"), "server.toml: "),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_said(
+    tmp_path: Path, change: tuple[str, str], told: str
+) -> None:
+    with pytest.raises(UsageProblem, match=told):
+        workloads.load_servers(written(tmp_path, SERVER.replace(*change)))
+
+
+def test_servers_run_only_when_they_are_asked_for() -> None:
+    servers = workloads.load_servers()
+    assert "redis/get" in {one.title for one, _ in servers}
+    assert not any(one.client for one in workloads.select([], more=servers))
+    (redis,) = workloads.select(["redis"], more=servers)
+    assert redis.title == "redis/get"
+    assert len(workloads.select(["redis/*"], more=servers)) > 1
+    # Nobody else has them: what makes rounds can't run them.
+    with pytest.raises(UsageProblem, match="no workload 'redis'"):
+        workloads.select(["redis"])
+
+
+def console(*counts: int) -> str:
+    lines = [f"PARTYWALL requests {n} {count} 2000" for n, count in enumerate(counts)]
+    return "PARTYWALL ready\n" + "\n".join(lines) + "\n"
+
+
+def test_requests_are_those_of_a_cpu() -> None:
+    assert served.requests(console(400_000, 410_000), Topology(2, 1)) == 405
+    assert served.requests(console(1_600_400), Topology(1, 4)) == 400
+
+
+@pytest.mark.parametrize(
+    ("counts", "told"),
+    [
+        ((400_000,), "1 containers did not say"),
+        ((400_000, 100_000), "400 requests|100 requests"),
+        ((0, 0), "0 requests"),
+    ],
+)
+def test_windows_that_say_nothing_of_a_request_are_no_result(
+    counts: tuple[int, ...], told: str
+) -> None:
+    with pytest.raises(EnvironmentProblem, match=told):
+        served.requests(console(*counts), Topology(2, 1))
+
+
+IN_ROOT = ("--rootfs", "/var/empty")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--client", "ask {requests}"], "a root of its own"),
+        ([*IN_ROOT, "--client", "ask", "--", "oned"], "{requests} is to be in it"),
+        ([*IN_ROOT, "--client", "ask '{requests}", "--", "oned"], "No closing quotation"),
+        ([*IN_ROOT, "--client", "a {requests}", "--markers", "--", "oned"], "leave --markers out"),
+    ],
+)
+def test_a_client_has_a_server_and_knows_how_often_to_ask(arguments: list[str], told: str) -> None:
+    status, _, complaint = run("check", *arguments)
+    assert status == 2
+    assert told in complaint
+    assert len(complaint.splitlines()) == 2
