@@ -95,6 +95,13 @@ def test_no_module_is_too_long(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= LONGEST
 
 
+@pytest.mark.parametrize("path", RUST, ids=lambda path: path.name)
+def test_the_recorder_compiles_with_the_compiler_of_debian_12(path: Path) -> None:
+    """Rust 1.63 has no let-else, and no newer compiler warns of it: use match."""
+    found = re.findall(r"\blet [^;={}]*=[^;{}]*\belse\s*\{", path.read_text())
+    assert found == []
+
+
 def test_nothing_is_looked_for_above_the_package() -> None:
     """The series alone, which it works on, and whether there is a set-up to run."""
     reaching = [

@@ -218,12 +218,10 @@ impl Holder {
     /// That function is left, and all that were entered in it. `takes`: whoever called it has
     /// a lock now.
     pub fn leave_wait(&mut self, function: u16, takes: bool, clock: u64, sums: &mut Sums) {
-        let Some(at) = self
-            .waiting
-            .iter()
-            .rposition(|w| w.reason.function == function)
-        else {
-            return;
+        let inner = |w: &Waiting| w.reason.function == function;
+        let at = match self.waiting.iter().rposition(inner) {
+            Some(at) => at,
+            None => return,
         };
         self.settle(clock);
         if at == 0 {
@@ -267,8 +265,9 @@ impl Holder {
     /// A CPU whose clock stands at `clock` goes on with this task. `now`: if that counts.
     pub fn switch_in(&mut self, clock: u64, now: Option<Moment>, instruction_ns: u64) {
         self.since = clock;
-        let (Some(out), Some(now)) = (self.out.take(), now) else {
-            return;
+        let (out, now) = match (self.out.take(), now) {
+            (Some(out), Some(now)) => (out, now),
+            _ => return,
         };
         let slept = now.since(&out, instruction_ns);
         let trying = self.waiting.iter().rev().find(|w| w.lock != 0);
