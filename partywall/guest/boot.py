@@ -67,7 +67,8 @@ class Settings:
     number of vCPUs if None; ``second_line``: a second serial line, on which the guest can
     say what the kernel's messages must not land in; ``disk``: a file that it can read
     as a memory device; ``late``: containers say when what was recorded is written, not
-    as the last window ends.
+    as the last window ends; ``looks``: seconds of the guest's own time that a round takes
+    on top, for looks at its memory.
     """
 
     qemu: Qemu
@@ -89,6 +90,7 @@ class Settings:
     silence: float | None = None
     disk: Path | None = None
     late: bool = False
+    looks: int = 0
 
 
 def expected_seconds(topology: Topology) -> float:
@@ -267,7 +269,7 @@ class Guest:
         s = self.settings
         if s.accel != "icount":
             return s.command_line
-        patience = min(int(s.timeout) * max(s.rounds, 1), 999999)
+        patience = min((int(s.timeout) + s.looks) * max(s.rounds, 1), 999999)
         # As long as any other, so that no address in the guest depends on it.
         return f"{s.command_line} partywall.patience={patience:06d}"
 
@@ -303,6 +305,11 @@ class Guest:
     def recording_of(self, number: int) -> Path:
         """Where the recording of a round is; the guest is held until it is removed."""
         return self.recording.with_suffix(f".{number}")
+
+    @property
+    def look(self) -> Path:
+        """What is there while the guest is held for a look at its memory, until it is removed."""
+        return self.recording.with_suffix(".look")
 
     def wait(self) -> Path:
         """Waits for the window's end; returns the recording.

@@ -154,12 +154,14 @@ def job(
     layers: Layers = "shared",
     milliseconds: int = 0,
     disk: Disk | None = None,
+    step: int = 0,
 ) -> bytes:
     """Return the archive that tells the guest which containers to make.
 
     ``layers``: whether their roots have one lower layer or a copy each;
     ``milliseconds``: run by the clock for so long, instead of a window; ``disk``: what
-    the root of a workload's containers is on, if it is not ours.
+    the root of a workload's containers is on, if it is not ours; ``step``: operations
+    around which memory is looked at afterwards, 0 for none.
     """
     if disk is not None:
         arguments = [rooted.INSIDE, *rooted.arguments(workload, disk.start)]
@@ -176,6 +178,8 @@ def job(
     }
     if workload.fresh_cpus:
         told["PW_FRESH_CPUS"] = "1"
+    if step:
+        told["PW_STEP"] = str(step)
     if milliseconds:
         told["PW_MILLISECONDS"] = str(milliseconds)
     commands = [arguments] * topology.containers

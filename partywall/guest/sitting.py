@@ -26,6 +26,9 @@ DRIVER = "/usr/lib/partywall-rounds"
 
 _BARRIER = "/run/barrier"
 
+LOOKS_TAKE = 60
+"""Seconds of the guest's own time, that all sleep for but ten, for looks at its memory."""
+
 SHARE = 15
 """Seconds of a guest's timeout for each of its own time that a round may take."""
 
@@ -118,16 +121,27 @@ def job(
     timeout: float,
     purpose: Purpose = "windows",
     confinement: Confinement = USUAL,
+    steps: Sequence[int] = (),
 ) -> bytes:
     """Return the archive that tells the guest which containers to make.
 
-    All workloads are confined alike, as the first says. ``timeout``: as for `patience`.
+    All workloads are confined alike, as the first says. ``timeout``: as for `patience`;
+    ``steps``: operations around which memory is looked at after a round's windows, 0 for none.
     """
+    steps = steps or [0] * len(rounds)
     commands = [
-        [DRIVER, *(word for each in rounds for word in _words(each.of(number)))]
+        [
+            DRIVER,
+            *(
+                word
+                for each, step in zip(rounds, steps, strict=True)
+                for word in (*_words(each.of(number)), str(step))
+            ),
+        ]
         for number in range(topology.containers)
     ]
-    told = {"PW_PATIENCE": str(patience(topology, timeout))}
+    looks = LOOKS_TAKE if any(steps) else 0
+    told = {"PW_PATIENCE": str(patience(topology, timeout) + looks)}
     if purpose == "growth":
         told["PW_GROW"] = "1"
     archive = image.containers(

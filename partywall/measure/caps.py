@@ -22,8 +22,9 @@ from partywall.guest.sitting import SHARE, Round, Taking
 from partywall.kernels import require
 from partywall.measure import memory as free_memory
 from partywall.measure import run, sweep
+from partywall.measure.after import fault
 from partywall.measure.run import Wanted
-from partywall.measure.sitting import Found, Sitting, fault, in_turn, ready
+from partywall.measure.sitting import Found, Sitting, in_turn, ready
 from partywall.results.caps import Cap, Caps, Got
 from partywall.workloads import Workload
 

@@ -24,9 +24,10 @@ from partywall.guest import Guest, sitting
 from partywall.guest.sitting import Round
 from partywall.kernels import require
 from partywall.measure import run, sweep
+from partywall.measure.after import fault
 from partywall.measure.plan import Plan
 from partywall.measure.run import Wanted
-from partywall.measure.sitting import Found, Sitting, fault, in_turn, ready
+from partywall.measure.sitting import Found, Sitting, in_turn, ready
 from partywall.record import hooks
 from partywall.results.growth import Growth, Operation
 from partywall.workloads import Workload

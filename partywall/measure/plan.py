@@ -12,13 +12,14 @@ import drgn
 from partywall import guest
 from partywall.analyse import names, verdict
 from partywall.analyse.workload import Analysis
-from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.core.errors import EnvironmentProblem, PartywallError, UsageProblem
 from partywall.core.progress import Progress
 from partywall.core.topology import Layers, Topology
 from partywall.guest import Guest, image, roots
 from partywall.guest.qemu import Qemu
+from partywall.guest.sitting import LOOKS_TAKE
 from partywall.kernels import Kernel, require
-from partywall.measure import served
+from partywall.measure import after, served
 from partywall.record import hooks, recording
 from partywall.record.hooks import Hooks
 from partywall.record.recording import Recording
@@ -105,6 +106,11 @@ class Plan:
             less.append("all of /proc")
         return f"docker ({', '.join(less)})" if less else "docker"
 
+    def step(self, workload: Workload) -> int:
+        """Return operations around which memory is looked at after its windows, 0 for none."""
+        fits = guest.memory(self.topology) <= after.MOST
+        return workload.step(self.topology.total) if fits else 0
+
     def settings(
         self,
         initramfs: tuple[bytes, ...],
@@ -135,6 +141,7 @@ class Plan:
             second_line=bool(rounds),
             disk=None if disk is None else disk.file,
             late=bool(self.workload.client),
+            looks=LOOKS_TAKE if rounds or self.step(self.workload) else 0,
         )
 
     def analysis(self, recorded: Recording, watched: Hooks, prog: drgn.Program) -> Analysis:
@@ -170,16 +177,18 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
     # An analysis makes millions of objects that live until it is over, which the
     # collector would go through again and again; what is left ends with the process.
     gc.disable()
-    root = plan.workload.root
+    workload, step = plan.workload, plan.step(plan.workload)
+    root = workload.root
     disk = None if root is None else roots.disk(root, progress)
     parts, digest = guest.initramfs(
-        image.base(plan.kernel, plan.workload, progress),
+        image.base(plan.kernel, workload, progress),
         image.job(
-            plan.workload,
+            workload,
             plan.topology,
             confined=plan.confined,
             layers=plan.layers,
             disk=disk,
+            step=step,
         ),
     )
     watched = hooks.build(plan.kernel.vmlinux, plan.workload)
@@ -201,7 +210,15 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
             prog = names.attach(machine, plan.kernel)
             found = plan.analysis(recorded, watched, prog).conclude(plan.confinement, digest)
             found = found.model_copy(update={"layers": plan.layers})
-            return Measured(found, machine.said("version") or "unknown")
+        if step:
+            with progress.step(f"{plan.title}: what it leaves behind"):
+                looks = after.Looks(machine, lambda: prog)
+                left = looks.around(machine.recording, step * plan.topology.total)
+            if isinstance(left, PartywallError):
+                progress.note(f"{plan.title}: {left.message}")
+            else:
+                found = found.model_copy(update={"memory": left})
+        return Measured(found, machine.said("version") or "unknown")
 
 
 def check_windows(recorded: Recording, topology: Topology) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import pickle
-import traceback
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -25,9 +24,11 @@ from partywall.core.errors import EnvironmentProblem, PartywallError
 from partywall.core.progress import Progress
 from partywall.guest import Guest, sitting
 from partywall.guest.sitting import Round
+from partywall.measure.after import Looks, fault
 from partywall.measure.plan import Plan, check_windows, say_if_long
 from partywall.record import hooks, recording
 from partywall.record.recording import Recording
+from partywall.results.memory import Memory
 from partywall.results.result import WorkloadResult
 from partywall.results.touches import Touch
 from partywall.workloads import Workload
@@ -135,21 +136,6 @@ def ready(machine: Guest, wanted: Sitting, progress: Progress) -> None:
             raise
 
 
-def fault(what: str, error: Exception) -> PartywallError:
-    """Return what is said of a round with which ``what`` went wrong, for whatever reason.
-
-    It may be a fault of ours, or memory that is not what debug information says it is. A
-    night's rounds must not go with it.
-    """
-    if isinstance(error, PartywallError):
-        return error
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return EnvironmentProblem(
-        f"{what}: {type(error).__name__}: {error}",
-        f"this is a fault of partywall's, at {Path(place.filename).name}:{place.lineno}",
-    )
-
-
 def _sit(
     wanted: Sitting,
     plugin: Path,
@@ -161,13 +147,20 @@ def _sit(
     plan, rounds = wanted.plan, wanted.rounds
     parts, digest = guest.initramfs(
         sitting.base(plan.kernel, rounds, progress),
-        sitting.job(rounds, plan.topology, confined=plan.confined, timeout=plan.timeout),
+        sitting.job(
+            rounds,
+            plan.topology,
+            confined=plan.confined,
+            timeout=plan.timeout,
+            steps=[_step(plan, each) for each in rounds],
+        ),
     )
     watched = hooks.build(plan.kernel.vmlinux, _counting_all(rounds))
     settings = plan.settings(parts, watched, plugin, memory, rounds=len(rounds))
     with Guest(settings) as machine:
         ready(machine, wanted, progress)
         memory_of = _Memory(machine, plan)
+        looks = Looks(machine, memory_of)
         for number, each in enumerate(rounds):
             with progress.step(each.title):
                 try:
@@ -178,12 +171,35 @@ def _sit(
                     break
                 if isinstance(recorded, Recording):
                     say_if_long(recorded, each.title, progress)
-                    found.add(_analysed(recorded, watched, memory_of, plan, each, digest))
-                    machine.recording_of(number).unlink()
+                    became = _analysed(recorded, watched, memory_of, plan, each, digest)
+                    left = _left(looks, number, plan, each)
                     gc.collect()
+                    if isinstance(left, Memory) and isinstance(became, WorkloadResult):
+                        became = became.model_copy(update={"memory": left})
+                    found.add(became)
+                    if isinstance(left, EnvironmentProblem):
+                        # The guest is gone, or stands still.
+                        progress.note(f"{each.title}: {left.message}")
+                        break
                 else:
                     found.add(recorded)
         found.version = machine.said("version") or "unknown"
+
+
+def _step(plan: Plan, each: Round) -> int:
+    """Operations around which memory is looked at: of a round of one workload."""
+    return 0 if each.beside is not None else plan.step(each.workload)
+
+
+def _left(looks: Looks, number: int, plan: Plan, each: Round) -> Memory | PartywallError | None:
+    """Let the guest go on, and return what a round leaves behind; None if it has no looks."""
+    step, machine = _step(plan, each), looks.machine
+    if not step:
+        machine.recording_of(number).unlink()
+        return None
+    return looks.around(
+        machine.recording_of(number), step * plan.topology.total, over=f"round {number} over"
+    )
 
 
 class _Memory:

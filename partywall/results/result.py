@@ -24,6 +24,7 @@ from partywall.results.document import Document, Model, described
 from partywall.results.failures import Failure
 from partywall.results.fields import FieldUse, Visits
 from partywall.results.held import Held, lock_name
+from partywall.results.memory import Memory
 from partywall.results.pairs import PairsOfLines
 from partywall.results.setting import Environment, KernelId
 from partywall.results.sites import PLACE, Place, Site, Uses
@@ -297,6 +298,9 @@ class WorkloadResult(Model):
         default_factory=list, description="Waits for RCU, by function, if there are any."
     )
     held: Held | None = Field(default=None, description="By the guest's clock; null: not measured.")
+    memory: Memory | None = Field(
+        default=None, description="What operations leave behind; null: not looked at."
+    )
     deferred: Deferred | None = Field(
         default=None, description="What system calls put off; null: not judged, but background."
     )

@@ -19,6 +19,10 @@ from partywall.workloads.root import Root
 DIRECTORY = Path(__file__).resolve().parent / "library"
 
 
+ENOUGH = 256
+"""Operations of all processes, in which one object in fifty operations can be told."""
+
+
 class _Facts(BaseModel):
     """What a workload.toml says of all variants."""
 
@@ -75,6 +79,15 @@ class Workload(_Facts):
     """What the root of its containers is made from, if not ours: ``command`` is in there."""
     client: tuple[str, ...] = ()
     """What asks ``command``, a server, in the same container; an operation is a request."""
+
+    def step(self, processes: int) -> int:
+        """Return operations of each process around which memory is looked at after its windows.
+
+        0 if it can't be: a program without the harness, or with what was made for so many.
+        """
+        if self.source is None or not self.source.is_dir() or self.counted or self.keeps:
+            return 0
+        return min(self.window, -(-ENOUGH // processes))
 
     @property
     def title(self) -> str:

@@ -104,6 +104,29 @@ class Slabs:
                 found[address, int(handle)] += int(times)
         return found
 
+    def counts(self) -> Counter[int]:
+        """How many objects slabs say that there are, by address of the cache."""
+        found: Counter[int] = Counter()
+        for address, count in zip(self._owners, self._inuse, strict=True):
+            found[int(address)] += int(count)
+        return found
+
+    def charged(self) -> Counter[int]:
+        """How many objects containers are charged for, by address of the cache.
+
+        Who is charged is let go of with an object, wherever it is kept then.
+        """
+        found: Counter[int] = Counter()
+        objects = self._kernel.prog.type("struct slab").member("objects")
+        counts = bits(self._pages, objects.bit_offset, objects.bit_field_size or 15)
+        for place, address in enumerate(self._owners):
+            row = self._pages[place : place + 1]
+            owners = Counter(self._charged(row, int(counts[place])))
+            found[int(address)] += sum(
+                times for one, times in owners.items() if self._kernel.owner(one, objects=True)
+            )
+        return found
+
     def _content(self, cache: Cache, place: int) -> tuple[bytes, int, set[int]]:
         """A slab's memory, how many objects have room in it, and where the free ones are.
 

@@ -41,6 +41,14 @@ pub extern "C" fn on_next(told: c_uint, _: *mut c_void) {
     }
 }
 
+/// Memory is to be looked at, between windows.
+pub extern "C" fn on_look(_: c_uint, _: *mut c_void) {
+    let s = state();
+    if !s.active {
+        s.look();
+    }
+}
+
 pub extern "C" fn on_stop(told: c_uint, _: *mut c_void) {
     let s = state();
     let cpu = s.arrive(told, true);

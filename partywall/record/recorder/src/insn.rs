@@ -7,6 +7,8 @@ pub const MARK_START: [u8; 3] = [0x66, 0x87, 0xdb];
 pub const MARK_STOP: [u8; 3] = [0x66, 0x87, 0xc9];
 /// xchg %dx, %dx: what was recorded is of no use, the next round begins.
 pub const MARK_NEXT: [u8; 3] = [0x66, 0x87, 0xd2];
+/// xchg %si, %si: memory is looked at, while the guest is held.
+pub const MARK_LOOK: [u8; 3] = [0x66, 0x87, 0xf6];
 
 fn is_legacy_prefix(byte: u8) -> bool {
     matches!(

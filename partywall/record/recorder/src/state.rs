@@ -192,6 +192,13 @@ fn worked() -> u64 {
     time.seconds as u64 * 1_000_000_000 + time.nanoseconds as u64
 }
 
+/// Holds the guest until a file is taken away.
+fn hold_while(file: &Path) {
+    while file.exists() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 impl State {
     /// Finds out which vCPU runs, at the beginning of a block or at a marker.
     #[cfg(not(registers))]
@@ -368,23 +375,24 @@ impl State {
     }
 
     /// The last window is closed: write it all down. The guest stays as it is while its
-    /// memory is read: of rounds, until the recording is taken away.
+    /// memory is read, until the recording is taken away or QEMU is ended.
     pub fn finish(&mut self) {
         let out = match self.round {
             None => self.out.clone(),
             Some(n) => self.out.with_extension(n.to_string()),
         };
         self.write(&out);
-        if self.round.is_none() {
-            // Whoever started QEMU ends it.
-            loop {
-                std::thread::sleep(Duration::from_secs(60));
-            }
-        }
-        while out.exists() {
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        hold_while(&out);
         self.active = false;
+    }
+
+    /// The guest is held, with what it has done since its windows, until that is seen.
+    pub fn look(&self) {
+        let out = self.out.with_extension("look");
+        if let Err(why) = std::fs::write(&out, b"") {
+            give_up(&format!("cannot write {}: {}", out.display(), why));
+        }
+        hold_while(&out);
     }
 
     fn write(&mut self, out: &Path) {

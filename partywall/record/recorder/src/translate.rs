@@ -100,6 +100,8 @@ fn mark(insn: *mut Insn, bytes: &[u8]) {
         on_exec_with(insn, on_stop, abi::CB_WHO, 0);
     } else if bytes == insn::MARK_NEXT {
         on_exec_with(insn, on_next, abi::CB_WHO, 0);
+    } else if bytes == insn::MARK_LOOK {
+        on_exec_with(insn, on_look, abi::CB_WHO, 0);
     }
 }
 

@@ -7,10 +7,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "barrier.h"
 #include "harness.h"
+#include "partywall.h"
 
 struct barrier *barrier_map(const char *path, unsigned int round)
 {
@@ -126,6 +128,22 @@ void barrier_look(const char *path, unsigned int n, unsigned int parties)
 	/* Only while it waits: an operation may work beside its own memory, where this would be. */
 	struct barrier *b = mapped(path, own_round());
 
+	if (!gate_wait(b, &b->looks[n], parties))
+		_exit(1);
+	munmap(b, BARRIER_PAGE);
+}
+
+void barrier_held(const char *path, unsigned int n, unsigned int parties)
+{
+	const struct timespec moment = { .tv_nsec = 5000000 };
+	struct barrier *b = mapped(path, own_round());
+
+	while (atomic_load(&b->looks[n].came) < parties - 1 && !atomic_load(&b->failed))
+		nanosleep(&moment, NULL);
+	sync();
+	sleep(SETTLE_SECONDS);
+	if (!atomic_load(&b->failed))
+		partywall_look();
 	if (!gate_wait(b, &b->looks[n], parties))
 		_exit(1);
 	munmap(b, BARRIER_PAGE);

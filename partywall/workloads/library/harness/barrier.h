@@ -18,6 +18,16 @@ struct gate {
 /* Memory is looked at before the operations, and after so many and twice as many more. */
 #define LOOKS 3
 
+/*
+ * What the kernel does later is done then: callbacks of RCU, work items, the end of
+ * namespaces. kfree_rcu() alone takes up to five seconds. Nobody runs, so that it costs
+ * little.
+ */
+#define SETTLE_SECONDS 10
+
+/* By then all have ended their windows, or have waited for nothing but more of the same. */
+#define WINDOWS_END_SECONDS 10
+
 /* Who says why may be killed meanwhile, by others that fail as well: each has a place. */
 #define REASONS 16
 #define REASON_LENGTH 124
@@ -79,6 +89,9 @@ void barrier_meet(struct barrier *b, unsigned int parties);
 
 /* The same while memory is looked at for the nth time, by one of `parties`. */
 void barrier_look(const char *path, unsigned int n, unsigned int parties);
+
+/* The same for the one of them that has the guest held when the others are there. */
+void barrier_held(const char *path, unsigned int n, unsigned int parties);
 
 /*
  * Never returns. Others may still be in their window, so the kernel is left alone until

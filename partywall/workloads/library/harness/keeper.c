@@ -29,12 +29,6 @@
 #include "partywall.h"
 #include "spread.h"
 
-/*
- * What the kernel does later is done then: callbacks of RCU, work items, the end of
- * namespaces. kfree_rcu() alone takes up to five seconds. Nobody runs, so that it costs
- * little.
- */
-#define PAUSE_SECONDS 10
 #define MOMENT_NS 5000000
 #define RECLAIMS 4
 /* At least two, of 100 Hz. */
@@ -56,7 +50,7 @@ static void reclaim(void)
 static void look(const char *which)
 {
 	sync();
-	rest(PAUSE_SECONDS, 0);
+	rest(SETTLE_SECONDS, 0);
 	dprintf(STDOUT_FILENO, "\nPARTYWALL look %s\n", which);
 	tcdrain(STDOUT_FILENO);
 	partywall_next();

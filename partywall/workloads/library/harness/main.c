@@ -19,20 +19,23 @@ static void operations(const struct run *run, unsigned long from, unsigned long 
 }
 
 /*
- * Does a window's operations, and then twice as many. Memory is looked at before,
+ * Does a step of operations, and then twice as many. Memory is looked at before,
  * between and after: of what each operation leaves behind there is twice as much then,
- * and of what only warms a cache there is not. Never returns.
+ * and of what only warms a cache there is not.
  */
-static void grow(const struct plan *plan)
+static void grow(const struct plan *plan, unsigned long from, unsigned long step)
 {
-	unsigned long from = plan->warmup;
-
 	for (unsigned int n = 0; n < LOOKS; n++) {
-		operations(&plan->run, from, from + n * plan->window);
-		from += n * plan->window;
-		barrier_look(plan->barrier, n, plan->procs + 1);
+		operations(&plan->run, from, from + n * step);
+		from += n * step;
+		/* Of those whose windows are recorded the first one has the guest held. */
+		if (plan->grow)
+			barrier_look(plan->barrier, n, plan->procs + 1);
+		else if (plan->run.index)
+			barrier_look(plan->barrier, n, plan->procs);
+		else
+			barrier_held(plan->barrier, n, plan->procs);
 	}
-	barrier_leave(plan->barrier, plan->procs);
 }
 
 int main(int argc, char **argv)
@@ -50,13 +53,20 @@ int main(int argc, char **argv)
 			pause();
 	}
 	operations(&plan.run, 0, plan.warmup);
-	if (plan.grow)
-		grow(&plan);
+	if (plan.grow) {
+		grow(&plan, plan.warmup, plan.window);
+		barrier_leave(plan.barrier, plan.procs);
+	}
 	barrier_wait(plan.barrier, plan.procs);
 
 	partywall_start();
 	operations(&plan.run, plan.warmup, plan.warmup + plan.window);
 	partywall_stop();
 
+	if (plan.step) {
+		/* Not at a barrier, while others are in their windows: the kernel is left alone. */
+		sleep(WINDOWS_END_SECONDS);
+		grow(&plan, plan.warmup + plan.window, plan.step);
+	}
 	barrier_leave(plan.barrier, plan.procs);
 }

@@ -2,7 +2,7 @@
 /*
  * Runs one program after the other in a container, as its first process:
  *
- *	partywall-rounds PROGRAM VARIANT WARMUP WINDOW FRESH [PROGRAM ...]
+ *	partywall-rounds PROGRAM VARIANT WARMUP WINDOW FRESH STEP [PROGRAM ...]
  *
  * Each round has a page of the barrier's file. All containers begin a round
  * together; one that fails in any of them ends in all, and its reason is said.
@@ -29,7 +29,7 @@
 #include "partywall.h"
 #include "spread.h"
 
-#define WORDS 5
+#define WORDS 6
 /*
  * What the kernel does later for those that are gone is done then: callbacks of
  * RCU, work items, the end of namespaces. Nobody runs, so that it costs little.
@@ -50,6 +50,7 @@ static void execute(char **words, unsigned int round)
 	setenv("PW_WINDOW", words[3], 1);
 	if (!strcmp(words[4], "1"))
 		setenv("PW_FRESH_CPUS", "1", 1);
+	setenv("PW_STEP", words[5], 1);
 	execl(words[0], words[0], NULL);
 	fail(words[0]);
 }

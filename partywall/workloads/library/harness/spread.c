@@ -66,6 +66,7 @@ void plan_read(struct plan *plan)
 	plan->window = number("PW_WINDOW");
 	plan->milliseconds = getenv("PW_MILLISECONDS") ? number("PW_MILLISECONDS") : 0;
 	plan->grow = getenv("PW_GROW") != NULL;
+	plan->step = getenv("PW_STEP") ? number("PW_STEP") : 0;
 	plan->cpu_list = getenv("PW_CPU_LIST");
 	plan->run.operations = plan->milliseconds ? 0 : plan->warmup + plan->window;
 	if (plan->grow)

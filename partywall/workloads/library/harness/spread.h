@@ -19,6 +19,7 @@ struct plan {
 	unsigned long window;	/* PW_WINDOW: operations in it */
 	unsigned long milliseconds; /* PW_MILLISECONDS: run by the clock instead */
 	int grow;		/* PW_GROW: look at memory around windows, which are not marked */
+	unsigned long step;	/* PW_STEP: or around so many operations, when windows are over */
 	const char *barrier;	/* PW_BARRIER: file of the barrier */
 	struct run run;		/* PW_VARIANT */
 };
