@@ -9,7 +9,7 @@ from typing import Literal
 
 import click
 
-from partywall.cli.limits import Limits, held_option
+from partywall.cli.limits import Limits, growth_option, held_option
 from partywall.cli.lines import line_size_option, show_pairs
 from partywall.cli.options import (
     OVER_LIMIT,
@@ -67,6 +67,7 @@ from partywall.report.terminal import Shown
 @at_option
 @fail_above_option("Exit with 1 if a wall has more transfers per operation.")
 @held_option
+@growth_option
 @line_size_option
 @view_options
 @html_options
@@ -90,6 +91,7 @@ def check(
     sharers: int,
     fail_above: float | None,
     fail_held: float | None,
+    fail_growth: float | None,
     line_size: str,
     as_json: bool,
     as_ktap: bool,
@@ -136,7 +138,7 @@ def check(
             saved = keep(outcome.result, folder, output)
         except PartywallError as failure:
             unsaved = failure
-        limits = Limits(threshold if fail_above is None else fail_above, fail_held)
+        limits = Limits(threshold if fail_above is None else fail_above, fail_held, fail_growth)
         show(outcome.result, as_json, as_ktap, limits, profile, Shown(everything=everything))
         show_pairs(outcome.result, line_size, machine=as_json or as_ktap, everything=everything)
         if saved and not (as_json or as_ktap):
@@ -147,7 +149,7 @@ def check(
                 write_html(html_file, outcome.result, None, profile)
             except PartywallError as failure:
                 unsaved = failure
-        fails = Limits(inf if fail_above is None else fail_above, fail_held)
+        fails = Limits(inf if fail_above is None else fail_above, fail_held, fail_growth)
         if fails.broken_by(outcome.result):
             status = OVER_LIMIT
         if unsaved is not None:

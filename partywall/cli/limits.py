@@ -9,7 +9,7 @@ import click
 
 from partywall.cli.options import RATE
 from partywall.core.errors import UsageProblem
-from partywall.report import held
+from partywall.report import held, memory
 from partywall.results.result import Result
 
 
@@ -17,19 +17,35 @@ from partywall.results.result import Result
 class Limits:
     """What fails: more transfers per operation, and locks that are held asleep for longer.
 
-    ``held`` in milliseconds; None for any time.
+    ``held`` in milliseconds; ``growth`` in bytes that an operation leaves behind and nobody is
+    charged for; None for any.
     """
 
     transfers: float
     held: float | None = None
+    growth: float | None = None
 
     def broken_by(self, result: Result) -> bool:
-        """Return whether a result has more of either.
+        """Return whether a result has more of any.
 
-        UsageProblem if it does not know for how long locks are held, and that is to be bounded.
+        UsageProblem if it does not know what is to be bounded.
         """
         if result.worst > self.transfers:
             return True
+        return self._grows(result) or self._holds(result)
+
+    def _grows(self, result: Result) -> bool:
+        if self.growth is None:
+            return False
+        unknown = [one.title for one in result.workloads if one.memory is None]
+        if unknown:
+            raise UsageProblem(
+                f"what {unknown[0]} leaves behind in memory was not measured",
+                "check again, without programs of your own: docs/growth.md",
+            )
+        return any(memory.over(workload, self.growth) for workload in result.workloads)
+
+    def _holds(self, result: Result) -> bool:
         if self.held is None:
             return False
         unknown = [one.title for one in result.workloads if one.held is None]
@@ -47,4 +63,10 @@ held_option = click.option(
     metavar="MS",
     help="Exit with 1 if a lock in a line that containers share is held for more milliseconds of "
     "the guest's time, by one alone that sleeps.",
+)
+growth_option = click.option(
+    "--fail-growth",
+    type=RATE,
+    metavar="BYTES",
+    help="Exit with 1 if an operation leaves more bytes behind that no container is charged for.",
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from partywall.analyse.verdict import THRESHOLD
-from partywall.cli.limits import Limits, held_option
+from partywall.cli.limits import Limits, growth_option, held_option
 from partywall.cli.lines import line_size_option, show_pairs
 from partywall.cli.options import (
     FILE,
@@ -47,7 +47,7 @@ def show(
     if as_json:
         click.echo(document.dump(result), nl=False)
     elif as_ktap:
-        click.echo(ktap.render(result, limits.transfers, limits.held), nl=False)
+        click.echo(ktap.render(result, limits.transfers, limits.held, limits.growth), nl=False)
     else:
         paged(lambda console: terminal.render(result, console, profile, what))
 
@@ -62,6 +62,7 @@ def show(
 @html_options
 @fail_above_option("As for check.")
 @held_option
+@growth_option
 @results_option("Where the newest is looked for.")
 @click.option("--list", "listed", is_flag=True, help="List what is saved there, and no more.")
 def report(
@@ -77,6 +78,7 @@ def report(
     profile_name: str,
     fail_above: float | None,
     fail_held: float | None,
+    fail_growth: float | None,
     folder: Path,
     listed: bool,
 ) -> int:
@@ -87,21 +89,21 @@ def report(
             raise UsageProblem("--list goes alone", "leave out FILE and the views")
         saved.render(store.entries(folder), Output())
         return 0
-    failing = fail_above is not None or fail_held is not None
+    failing = any(limit is not None for limit in (fail_above, fail_held, fail_growth))
     whole = as_json or as_ktap or html_file is not None or failing
     if whole and (names or wall is not None or function is not None):
         raise UsageProblem(
             "-w, --wall and --function choose what is shown at a terminal; the other views "
-            "and what --fail-above and --fail-held decide are of the whole result",
+            "and what --fail-above, --fail-held and --fail-growth decide are of the whole result",
             "leave out the one or the other",
         )
     profile = profiles.load(profile_name)
     result = store.load(file or store.newest(folder))
-    limits = Limits(THRESHOLD if fail_above is None else fail_above, fail_held)
+    limits = Limits(THRESHOLD if fail_above is None else fail_above, fail_held, fail_growth)
     what = terminal.Shown(names, everything, wall, function)
     show(result, as_json, as_ktap, limits, profile, what)
     show_pairs(result, line_size, machine=as_json or as_ktap, everything=everything)
     if html_file is not None:
         write_html(html_file, result, None, profile)
-    fails = Limits(inf if fail_above is None else fail_above, fail_held)
+    fails = Limits(inf if fail_above is None else fail_above, fail_held, fail_growth)
     return OVER_LIMIT if fails.broken_by(result) else 0

@@ -13,7 +13,7 @@ from partywall.advice.mends import Advice
 from partywall.analyse.verdict import AT
 from partywall.model.cost import Cost, cost
 from partywall.model.profiles import Profile
-from partywall.report import held
+from partywall.report import held, memory
 from partywall.report.blocks import Flow, columns, text
 from partywall.report.walls import Wall
 from partywall.report.words import SCOPES, count, percent, rate, topology
@@ -24,6 +24,9 @@ WORST = 3
 
 LEAST = 0.01
 """Share of time below which a wall is not told here."""
+
+KINDS = "lines: transfers/op on walls; memory: bytes/op left; waits: held asleep at most"
+"""What the figures are of the three kinds of walls."""
 
 
 def verdict(workload: WorkloadResult) -> Text:
@@ -113,8 +116,9 @@ def blocks(
     yield text(f"predicted for {profile.name} ({profile.cores} cores; see partywall model)", "dim")
     expected = [at(workload, profile) for workload, _ in shown]
     yield _summary([(workload, each) for (workload, _), each in zip(shown, expected, strict=True)])
+    yield text(KINDS, "dim")
     if any(workload.added > workload.threshold for workload, _ in shown):
-        yield text("verdict and transfers/op are without deferred work, the others with it", "dim")
+        yield text("transfers/op of deferred work come on top of those of walls of its own", "dim")
     advice = Advice(result)
     heading = "what costs most, and what mends it (series: ours for 6.12)"
     table = columns(("waits", "wall"), heading)
@@ -139,20 +143,25 @@ def _summary(workloads: list[tuple[WorkloadResult, Cost]]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("workload", overflow="fold")
     # Here the name comes first, so the rest stands at the end of a long one.
-    # For how long a lock is held at most whose holder sleeps.
-    timed = any(held.longest(workload) is not None for workload, _ in workloads)
-    # Then all lines' transfers stand beside the walls', so that names have room in 80 columns.
-    last = ["held"] if timed else ["of all"]
-    for heading in ["measured", "of one alone", "verdict", "transfers/op", *last]:
+    for heading in ("measured", "of one alone", "lines", "memory", "waits"):
         table.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
     for workload, found in workloads:
         most = "at most " if found.bound else ""
-        judged, every = rate(workload.judged), rate(workload.moved + workload.added)
         table.add_row(
             text(workload.title, "bold"),
             topology(workload.topology),
             f"{most}{percent(found.relative.usual)} at {found.at}",
-            verdict(workload),
-            *([f"{judged} of {every}", held.brief(workload)] if timed else [judged, every]),
+            _lines(workload),
+            memory.brief(workload),
+            held.brief(workload),
         )
     return table
+
+
+def _lines(workload: WorkloadResult) -> Text:
+    """The verdict on lines, and what moves on those that are walls."""
+    moved = workload.judged
+    if not workload.found and workload.deferred is not None:
+        moved = workload.deferred.sums.walls
+    said = verdict(workload)
+    return said.append(f" {rate(moved)}") if moved else said

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from partywall.report import held
+from partywall.report import held, memory
 from partywall.report.words import busiest, count, function, plain, rate, sharers, signed_hex
 from partywall.results.result import Line, Result, Wall, WorkloadResult
 
@@ -17,12 +17,18 @@ _CODE = 3
 """Functions that a diagnostic names; the full report has them all."""
 
 
-def render(result: Result, fail_above: float, fail_held: float | None = None) -> str:
+def render(
+    result: Result,
+    fail_above: float,
+    fail_held: float | None = None,
+    fail_growth: float | None = None,
+) -> str:
     """The result as KTAP.
 
     ``fail_above``: transfers per operation that a wall may have, all its lines together;
     with more, they and its workload are ``not ok``. ``fail_held``: milliseconds for which
-    a lock may be held, if its holder sleeps; None for any time.
+    a lock may be held, if its holder sleeps; ``fail_growth``: bytes that an operation may
+    leave behind and nobody is charged for; None for any.
     """
     if not fail_above >= 0:
         raise ValueError(f"the limit must be 0 or more transfers per operation, not {fail_above}")
@@ -35,13 +41,19 @@ def render(result: Result, fail_above: float, fail_held: float | None = None) ->
     ]
     if fail_held is not None:
         lines.append(_diagnostic(f"limit {fail_held:g} ms for a lock that is held asleep"))
+    if fail_growth is not None:
+        lines.append(_diagnostic(f"limit {fail_growth:g} bytes/op that nobody is charged for"))
     for number, workload in enumerate(result.workloads, 1):
-        lines += _workload(workload, number, fail_above, fail_held)
+        lines += _workload(workload, number, fail_above, fail_held, fail_growth)
     return "\n".join(lines) + "\n"
 
 
 def _workload(
-    workload: WorkloadResult, number: int, fail_above: float, fail_held: float | None
+    workload: WorkloadResult,
+    number: int,
+    fail_above: float,
+    fail_held: float | None,
+    fail_growth: float | None,
 ) -> Iterator[str]:
     shape = workload.topology
     # A result may hold one workload in several topologies: tell the tests apart.
@@ -54,7 +66,8 @@ def _workload(
     objects = sum(wall.judged > fail_above for wall in workload.every_wall)
     over.sort(key=lambda wall: (-wall.judged, wall.object.name, wall.object.line))
     asleep = [] if fail_held is None else held.over(workload, fail_held)
-    failed = len(over) + len(asleep)
+    left = [] if fail_growth is None else memory.over(workload, fail_growth)
+    failed = len(over) + len(asleep) + len(left)
     if failed:
         yield "  KTAP version 1"
         # KUnit's tool shows this name while the subtests go by.
@@ -66,11 +79,18 @@ def _workload(
     for position, lock in enumerate(asleep, len(over) + 1):
         yield f"  {_diagnostic(f'{lock.name}: {held.ms(lock.longest_ns)} at most')}"
         yield f"  not ok {position} {_description(f'{lock.name} held')}"
+    for position, kind in enumerate(left, len(over) + len(asleep) + 1):
+        yield f"  {_diagnostic(f'{kind.what}: {memory.size(kind.uncharged)} charged to nobody')}"
+        yield f"  not ok {position} {_description(f'{kind.what} left behind')}"
     yield _diagnostic(f"{name}: {_summary(workload, objects)}")
-    said = held.verdict(workload)
-    if said is not None:
-        yield _diagnostic(f"{name}: {said}")
+    yield _diagnostic(f"{name}: memory: {_of_kind(workload.memory, memory.verdict(workload))}")
+    yield _diagnostic(f"{name}: waits: {_of_kind(workload.held, held.verdict(workload))}")
     yield f"{'not ok' if failed else 'ok'} {number} {_description(name)}"
+
+
+def _of_kind(measured: object, said: str | None) -> str:
+    """What is said of waits or memory, nothing, or that nobody knows."""
+    return "not measured" if measured is None else said or "none"
 
 
 def _over(lines: list[Line], walls: list[Wall], fail_above: float) -> list[Line]:

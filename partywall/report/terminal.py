@@ -19,7 +19,7 @@ from rich.text import Text
 from partywall.advice.mends import Advice
 from partywall.core.errors import UsageProblem
 from partywall.model.profiles import Profile
-from partywall.report import costs, deferred, detail, held, locks
+from partywall.report import costs, deferred, detail, held, locks, memory
 from partywall.report.blocks import Flow, columns, indent, more, print_blocks, text
 from partywall.report.walls import Wall, numbered, put_off
 from partywall.report.words import (
@@ -219,7 +219,8 @@ def _brief(
 def _besides(workload: WorkloadResult, late: list[Wall]) -> Iterator[RenderableType]:
     """What moves and is no wall, in a row."""
     said = [known(workload)] if workload.walls else []
-    said += [words for words in (locks.worst(workload), held.verdict(workload)) if words]
+    kinds = (locks.worst(workload), held.verdict(workload), memory.verdict(workload))
+    said += [words for words in kinds if words]
     if workload.sums is not None:
         if workload.sums.handed_over:
             said.append(f"handed over {rate(workload.sums.handed_over)} transfers/op")
@@ -260,6 +261,7 @@ def _workload(
         yield from _inside(workload)
     yield from locks.blocks(workload, verbose)
     yield from held.blocks(workload, verbose)
+    yield from memory.blocks(workload, verbose)
     yield from _passing(workload, verbose)
     yield from _background(workload, verbose)
 

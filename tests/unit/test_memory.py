@@ -1,83 +1,340 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The note that a guest's kernel leaves is taken apart, or refused."""
+"""What operations leave behind, by looks in the guest in which lines are measured."""
 
 from __future__ import annotations
 
-import struct
+import io
+import json
+from collections.abc import Callable
+from math import inf
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
+import builders
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from rich.console import Console
 
-from partywall.analyse.names.memory import parse_note
-from partywall.core.errors import EnvironmentProblem
+from partywall import workloads
+from partywall.analyse.growth.memory import Cache, Kernel
+from partywall.analyse.growth.stocks import Stocks
+from partywall.analyse.growth.totals import IN_BATCHES, Kind, Total, Totals, grown
+from partywall.cli.limits import Limits
+from partywall.core.errors import EnvironmentProblem, PartywallError, UsageProblem
+from partywall.guest import Guest
+from partywall.measure import after
+from partywall.model import profiles
+from partywall.report import ktap, terminal
+from partywall.report import memory as report
+from partywall.results import document, store
+from partywall.results.memory import Grown, Memory
+from partywall.results.result import WorkloadResult
 
-TEXT = b"OSRELEASE=6.12.117\nBUILD-ID=9d3c\nPAGESIZE=4096\n"
-
-
-def note(text: bytes = TEXT, name: bytes = b"VMCOREINFO\0") -> bytes:
-    """An ELF note."""
-    return struct.pack("<3I", len(name), len(text), 0) + name + bytes(-len(name) % 4) + text
-
-
-def test_the_text_of_a_note_is_found() -> None:
-    assert parse_note(note()) == TEXT
-
-
-@pytest.mark.parametrize("name", [b"VMCOREINFO", b"VMCOREINFO\0", b"VMCOREINFO\0\0"])
-def test_the_name_may_end_in_zeroes(name: bytes) -> None:
-    assert parse_note(note(name=name)) == TEXT
+DENTRY: Kind = ("slab", "dentry")
+OPERATIONS = 256
 
 
-def test_what_stands_behind_the_note_is_not_its_text() -> None:
-    assert parse_note(note() + bytes(4096)) == TEXT
-    assert parse_note(note() + b"MORE=1\n") == TEXT
+def looks(kind: Kind, size: int, *counts: tuple[int, int]) -> list[Totals]:
+    """Looks at which there are so many objects of a kind, and so many of them charged."""
+    return [{kind: Total(objects, objects * size, charged)} for objects, charged in counts]
+
+
+def test_what_grows_twice_as_much_in_twice_as_many_is_left_behind() -> None:
+    found = grown(looks(DENTRY, 192, (1000, 900), (1512, 1412), (2536, 2436)), OPERATIONS)
+    assert found.grown == [
+        Grown(kind="slab", what="dentry", objects=2, bytes=384, charged=1, more=[512, 1536])
+    ]
+    assert (found.operations, found.least) == (256, 0.02)
+    assert found.verdict == "charged"
 
 
 @pytest.mark.parametrize(
-    "data",
+    "counts",
     [
-        b"",
-        note()[:11],
-        note()[:12],
-        note()[:20],
-        note()[:24],
-        bytes(4096),
-        b"\xff" * 4096,
-        note(name=b"CORE\0"),
-        note(name=b"VMCOREINF\0"),
-        note(name=b"VMCOREINFOX\0"),
-        note(name=b""),
-        note(text=b""),
-        note()[:4] + bytes(4) + note()[8:],
-        TEXT,
+        # Nothing; what fills up; what was made once; less than can be told; what goes away.
+        (1000, 1000, 1000),
+        (1000, 1400, 1500),
+        (1000, 2000, 2000),
+        (1000, 1003, 1009),
+        (1000, 900, 700),
     ],
 )
-def test_what_is_no_note_is_refused(data: bytes) -> None:
-    with pytest.raises(EnvironmentProblem, match="vmcoreinfo"):
-        parse_note(data)
+def test_what_does_not_is_not(counts: tuple[int, ...]) -> None:
+    found = grown(looks(DENTRY, 192, *((one, 0) for one in counts)), OPERATIONS)
+    assert found.grown == []
+    assert found.verdict == "nothing"
 
 
-@pytest.mark.parametrize("name", [0, 1, 2**31, 2**32 - 1, 2**32 - 4])
-def test_a_name_of_another_length_is_refused(name: int) -> None:
-    data = struct.pack("<3I", name, len(TEXT), 0) + note()[12:]
-    with pytest.raises(EnvironmentProblem):
-        parse_note(data)
+def test_who_is_charged_is_told_of_what_is_new() -> None:
+    (one,) = grown(looks(DENTRY, 100, (900, 900), (1156, 1028), (1668, 1284)), OPERATIONS).grown
+    assert (one.charged, one.uncharged) == (0.5, 50)
 
 
-@pytest.mark.parametrize("length", [2**31, 2**32 - 1])
-def test_a_text_that_claims_more_than_there_is_gets_no_more(length: int) -> None:
-    data = note()[:4] + struct.pack("<I", length) + note()[8:]
-    assert parse_note(data) == TEXT
+def test_a_kind_that_was_not_there_at_first_is_found() -> None:
+    nothing: list[Totals] = [{}]
+    (one,) = grown(nothing + looks(DENTRY, 8, (256, 0), (768, 0)), OPERATIONS).grown
+    assert (one.objects, one.more) == (1, [256, 768])
 
 
-@given(st.binary(max_size=80), st.booleans())
-def test_no_bytes_break_the_reader(data: bytes, named: bool) -> None:
-    whole = note()[:24] + data if named else data
-    try:
-        text = parse_note(whole)
-    except EnvironmentProblem:
-        return
-    assert text
-    assert text in whole
-    assert b"VMCOREINFO" in whole
+def test_what_is_given_back_in_batches_is_not_told() -> None:
+    kind: Kind = ("slab", IN_BATCHES[0])
+    assert not grown(looks(kind, 72, (0, 0), (256, 0), (768, 0)), OPERATIONS).grown
+
+
+def left(*kinds: tuple[float, float]) -> Memory:
+    """Memory of kinds of so many bytes, and of which such a share is charged."""
+    return Memory(
+        operations=256,
+        least=0.02,
+        grown=[
+            Grown(kind="slab", what="x", objects=1, bytes=size, charged=share, more=[256, 768])
+            for size, share in kinds
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("kinds", "verdict", "uncharged"),
+    [
+        ([], "nothing", 0),
+        ([(384, 1.0)], "charged", 0),
+        # The lists of who is charged are a twentieth, and no verdict of their own.
+        ([(384, 1.0), (18, 0.0)], "charged", 18),
+        ([(384, 1.0), (40, 0.0)], "growth", 40),
+        ([(64, 0.5)], "growth", 32),
+    ],
+)
+def test_growth_is_what_no_container_pays_for(
+    kinds: list[tuple[float, float]], verdict: str, uncharged: float
+) -> None:
+    found = left(*kinds)
+    assert (found.verdict, found.uncharged) == (verdict, uncharged)
+    assert found.bytes == sum(size for size, _ in kinds)
+
+
+@pytest.mark.parametrize("key", [0, 0x1234_5678_9ABC_DEF0])
+def test_free_objects_that_a_cpu_keeps_are_counted(key: int) -> None:
+    base, place = 0xFFFF_8880_0000_0000, 16
+    cache = Cache("any", 48, 64, None, key, place)
+    order = [base, base + 128, base + 64]
+    words = {}
+    for at, following in zip(order, [*order[1:], 0], strict=True):
+        turned = int.from_bytes((at + place).to_bytes(8, "little"), "big")
+        words[at + place] = following ^ (key ^ turned if key else 0)
+    stocks = object.__new__(Stocks)
+    stocks._kernel = cast(Kernel, SimpleNamespace(prog=SimpleNamespace(read_u64=words.__getitem__)))
+    assert stocks._listed(cache, base) == 3
+    assert stocks._listed(cache, 0) == 0
+
+
+def test_a_list_in_a_circle_has_an_end() -> None:
+    stocks = object.__new__(Stocks)
+    reads = SimpleNamespace(read_u64=lambda at: 0x1000)
+    stocks._kernel = cast(Kernel, SimpleNamespace(prog=reads))
+    assert stocks._listed(Cache("any", 8, 8, None, 0, 0), 0x1000) > 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "processes", "step"),
+    [
+        # Enough of all processes; a window where that is less; none that has to know how many.
+        ("signal", 8, 32),
+        ("signal", 64, 4),
+        ("netns", 8, 4),
+        ("overlay/copy-up", 8, 0),
+        ("hold/file", 8, 0),
+    ],
+)
+def test_a_step_is_as_short_as_can_be(name: str, processes: int, step: int) -> None:
+    (workload,) = workloads.select([name])
+    assert workload.step(processes) == step
+
+
+def test_a_program_of_ones_own_has_none() -> None:
+    (workload,) = workloads.select(["signal"])
+    assert not workload.model_copy(update={"source": None}).step(8)
+    assert not workload.model_copy(update={"source": Path(__file__)}).step(8)
+
+
+class Machine:
+    """A guest that is held for a look each time that it goes on, and ends after so many."""
+
+    def __init__(self, folder: Path, looks: int, says: str = "") -> None:
+        self._left, self._says = looks, says
+        self.look, self.recording = folder / "look", folder / "recording"
+        self.recording.touch()
+        self.seen: list[str] = []
+
+    def reported(self, word: str) -> str | None:
+        return "" if word == self._says and not self._left else None
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        assert not self.recording.exists()
+        if not condition() and self._left:
+            self._left -= 1
+            self.look.touch()
+        if not condition():
+            raise EnvironmentProblem("the guest is gone")
+
+
+@pytest.fixture
+def around(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., Memory | PartywallError]:
+    """What is found in a guest with so many looks, of objects that are twice as many each time."""
+    monkeypatch.setattr(after.Looks, "_reading", lambda self: (None, None))
+
+    def run(number: int, counts: tuple[int, ...] = (0, 256, 768), says: str = "") -> Any:
+        there = iter(looks(DENTRY, 192, *((one, one) for one in counts)))
+        monkeypatch.setattr(after, "totals", lambda *_: next(there))
+        machine = Machine(tmp_path, number, says)
+        found = after.Looks(cast(Guest, machine), cast(Any, None)).around(
+            machine.recording, OPERATIONS, "round 0 over"
+        )
+        assert not machine.look.exists()
+        return found
+
+    return run
+
+
+def test_a_guest_is_looked_at_three_times(around: Callable[..., Any]) -> None:
+    found = around(3)
+    assert isinstance(found, Memory)
+    assert [(one.what, one.objects) for one in found.grown] == [("dentry", 1)]
+
+
+def test_a_guest_that_ends_meanwhile_is_said(around: Callable[..., Any]) -> None:
+    found = around(2)
+    assert isinstance(found, EnvironmentProblem)
+    assert found.message == "the guest is gone"
+
+
+def test_an_operation_that_fails_meanwhile_is_no_end_of_the_guest(
+    around: Callable[..., Any],
+) -> None:
+    found = around(1, says="round 0 over")
+    assert isinstance(found, PartywallError)
+    assert not isinstance(found, EnvironmentProblem)
+
+
+def test_what_can_not_be_read_is_said_and_the_guest_goes_on(around: Callable[..., Any]) -> None:
+    found = around(3, counts=())
+    assert isinstance(found, PartywallError)
+    assert not isinstance(found, EnvironmentProblem)
+    assert "memory could not be read: StopIteration" in found.message
+
+
+NAMES = Memory(
+    operations=256,
+    least=0.02,
+    grown=[
+        Grown(kind="slab", what="dentry", objects=2, bytes=384, charged=1, more=[512, 1536]),
+        Grown(kind="slab", what="kmalloc-192", objects=0.1, bytes=18, charged=0, more=[26, 78]),
+    ],
+)
+NOTHING = Memory(operations=256, least=0.02, grown=[])
+
+
+def workload(memory: Memory | None) -> WorkloadResult:
+    return builders.isolated().model_copy(update={"memory": memory})
+
+
+def shown(*found: WorkloadResult, width: int = 80, **what: Any) -> str:
+    file = io.StringIO()
+    profile = profiles.load(profiles.DEFAULT)
+    told = terminal.Shown(**what)
+    terminal.render(builders.result(*found), Console(file=file, width=width), profile, told)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("memory", "said"),
+    [
+        (None, "?"),
+        (NOTHING, "-"),
+        (NAMES, "402 charged"),
+        (left((64, 0.5), (36, 1.0)), "32.0 growth"),
+    ],
+)
+def test_the_summary_says_how_much_stays_and_who_pays(memory: Memory | None, said: str) -> None:
+    assert report.brief(workload(memory)) == said
+    held = builders.held()
+    one = workload(memory).model_copy(update={"held": held})
+    rows = [" ".join(row.split()) for row in shown(one).splitlines()]
+    assert [row for row in rows if row.endswith(f"at 64 isolated {said} 13.2 ms")]
+
+
+def test_a_row_with_all_three_kinds_fits_into_80_columns() -> None:
+    one = builders.signal().model_copy(
+        update={"workload": "negative", "variant": "unique", "memory": NAMES}
+    )
+    row = next(row for row in shown(one).splitlines() if row.startswith("negative"))
+    assert "negative/unique" in row
+    assert row.endswith("402 charged      ?")
+
+
+def test_the_report_says_what_stays_and_what_tells_more() -> None:
+    text = " ".join(shown(workload(NAMES)).split())
+    assert "leaves 402 bytes behind, 18.0 bytes of them charged to no container" in text
+    assert "384 2.00 100% dentry" in text
+    assert "18.0 0.10 0% kmalloc-192" in text
+    assert "partywall growth -w overlay/access tells who made it" in text
+    paid = " ".join(shown(workload(left((384, 1.0)))).split())
+    assert "leaves 384 bytes behind, charged to a container" in paid
+    assert "nothing is left behind that is more than 0.020 objects an operation" in (
+        " ".join(shown(workload(NOTHING)).split())
+    )
+    assert "left behind" not in shown(workload(None))
+
+
+def test_of_many_workloads_what_stays_is_said_in_a_row() -> None:
+    text = " ".join(shown(*[workload(NAMES)] * 3).split())
+    assert text.count("leaves 402 bytes behind") == 3
+    assert "kmalloc-192" not in text
+
+
+def test_of_many_kinds_some_are_shown() -> None:
+    many = NAMES.model_copy(update={"grown": NAMES.grown * 5})
+    assert "4 more kinds" in shown(workload(many))
+    assert shown(workload(many), everything=True).count("dentry") == 5
+
+
+def test_ktap_has_a_line_of_each_kind_and_fails_what_nobody_pays_for() -> None:
+    result = builders.result(workload(NAMES))
+    text = ktap.render(result, 100.0)
+    assert "# overlay/access 8x1: memory: leaves 402 bytes behind, 18.0 bytes of them" in text
+    assert "# overlay/access 8x1: waits: not measured" in text
+    assert "not ok" not in text
+    failed = ktap.render(result, 100.0, fail_growth=17)
+    assert "# limit 17 bytes/op that nobody is charged for" in failed
+    assert "  # kmalloc-192: 18.0 bytes charged to nobody\n" in failed
+    assert "  not ok 1 kmalloc-192 left behind\n" in failed
+    assert "not ok 1 overlay/access 8x1\n" in failed
+    assert "dentry left" not in failed
+    assert "not ok" not in ktap.render(result, 100.0, fail_growth=18)
+    assert "memory: none" in ktap.render(builders.result(workload(NOTHING)), 100.0)
+    assert "memory: not measured" in ktap.render(builders.result(workload(None)), 100.0)
+
+
+@pytest.mark.parametrize(("limit", "broken"), [(17, True), (18, False), (None, False)])
+def test_a_limit_is_held_against_what_nobody_pays_for(limit: float | None, broken: bool) -> None:
+    result = builders.result(workload(NOTHING), workload(NAMES))
+    assert Limits(inf, growth=limit).broken_by(result) is broken
+
+
+def test_what_was_not_looked_at_passes_no_limit() -> None:
+    result = builders.result(workload(NAMES), workload(None))
+    with pytest.raises(UsageProblem, match="what overlay/access leaves behind"):
+        Limits(inf, growth=1000).broken_by(result)
+    assert not Limits(inf).broken_by(result)
+
+
+def test_it_is_saved_and_read_again_and_older_results_have_none(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    result = builders.result(workload(NAMES))
+    path.write_text(document.dump(result))
+    assert store.load(path) == result
+    old = json.loads(document.dump(result))
+    del old["workloads"][0]["memory"]
+    path.write_text(json.dumps(old))
+    assert store.load(path).workloads[0].memory is None

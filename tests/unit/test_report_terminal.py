@@ -99,9 +99,9 @@ def test_colour_adds_no_meaning(result: Result) -> None:
 def test_the_summary_has_a_row_for_each_workload(result: Result) -> None:
     rows = [" ".join(row.split()) for row in shown(result).splitlines()]
     for words in (
-        r"signal 8 x 1 2\d% at 64 2 walls 6.03 6.05",
-        "overlay/access 8 x 1 100% at 64 isolated 0 0",
-        r"overlay/access-shared 1 x 8 \d% at 64 1 wall 12.0 12.0",
+        r"signal 8 x 1 2\d% at 64 2 walls 6.03 \? \?",
+        r"overlay/access 8 x 1 100% at 64 isolated \? \?",
+        r"overlay/access-shared 1 x 8 \d% at 64 1 wall 12.0 \? \?",
     ):
         assert [row for row in rows if re.fullmatch(words, row)], words
 
@@ -118,7 +118,7 @@ def test_an_upper_bound_is_said_to_be_one() -> None:
     lock = builders.lock("sysctl_lock", 50, slept=0.5)
     workload = builders.signal().model_copy(update={"locks": [lock]})
     assert re.search(r"at most \d+% at 64", shown(builders.result(workload)))
-    assert "at most" not in shown(builders.result(builders.signal()))
+    assert not re.search(r"at most \d", shown(builders.result(builders.signal())))
 
 
 def test_a_result_of_an_older_version_says_what_it_lacks(result: Result) -> None:
@@ -264,12 +264,12 @@ def with_deferred() -> Result:
 def test_walls_of_deferred_work_stand_apart_with_numbers_behind_all_others() -> None:
     result = with_deferred()
     report = " ".join(shown(result).split())
-    assert re.search(r"udp 8 x 1 2\d% at 64 2 deferred 0 7.28", report)
-    assert re.search(r"signal 8 x 1 1\d% at 64 2 walls 6.03 13.3", report)
-    assert "verdict and transfers/op are without deferred work" in report
+    assert re.search(r"udp 8 x 1 2\d% at 64 2 deferred 6.03 ", report)
+    assert re.search(r"signal 8 x 1 1\d% at 64 2 walls 6.03 ", report)
+    assert "transfers/op of deferred work come on top" in report
     assert re.search(r"udp, 8 x 1 \d+% 3 init_ucounts of deferred work", report)
-    # Once for both kinds of work, of which it is a wall in either.
-    assert report.count("of deferred work") == 2
+    # Once for both kinds of work, of which it is a wall in either, and once in words.
+    assert report.count("of deferred work") == 3
     assert re.search(r"signal, 8 x 1 \d+% 1 init_ucounts (?!of deferred)", report)
     assert "2 deferred: no walls but in deferred work, 6.03 transfers/op between" in report
     said = "deferred work (softirqs that its system calls ran): 6.03 transfers/op on 2 walls"

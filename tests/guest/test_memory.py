@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What operations leave behind, in the guest of a check: known by construction, and on Debian's."""
+
+from __future__ import annotations
+
+import kmodule
+import pytest
+from test_growth import KNOWN, LEAKS, NONE
+
+from partywall import workloads
+from partywall.core.progress import Quiet
+from partywall.core.topology import Topology
+from partywall.kernels import Kernel
+from partywall.measure import run, sweep
+from partywall.measure.run import Wanted
+from partywall.results.memory import Grown, Memory
+from partywall.results.result import WorkloadResult
+from partywall.workloads import Workload
+
+
+@pytest.fixture(scope="module")
+def leaks(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Memory:
+    """What the module's operation leaves behind."""
+    module = kmodule.build(LEAKS / "module", kernel, Quiet())
+    ready = kmodule.with_module(kernel, module, tmp_path_factory.mktemp("modules"))
+    workload = Workload(
+        name="leaks",
+        source=LEAKS,
+        summary="memory of which is known what becomes of it",
+        operation="all cases in turn",
+        # The pool is full then: what fills up while it is looked at is told as growth.
+        warmup=620,
+        window=64,
+        modules=("leaks",),
+    )
+    found = run.check(Wanted(kernel=ready, workloads=[workload]), Quiet()).result
+    assert found is not None
+    memory = found.workloads[0].memory
+    assert memory is not None
+    return memory
+
+
+def of_cache(memory: Memory, name: str) -> list[Grown]:
+    return [one for one in memory.grown if one.what == name]
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_what_is_left_is_found_with_who_pays(leaks: Memory, name: str) -> None:
+    (left,) = of_cache(leaks, name)
+    assert (left.objects, left.charged) == KNOWN[name][:2]
+    assert left.bytes == 112 * left.objects
+
+
+@pytest.mark.parametrize("name", NONE)
+def test_what_is_freed_replaced_or_made_once_is_not(leaks: Memory, name: str) -> None:
+    assert not of_cache(leaks, name)
+
+
+def test_what_leaks_beside_a_pool_is_found(leaks: Memory) -> None:
+    (left,) = of_cache(leaks, "leak_mixed")
+    assert left.objects == 0.5
+
+
+def test_pages_and_per_cpu_memory_are_found(leaks: Memory) -> None:
+    (pages,) = of_cache(leaks, "pages of the kernel")
+    assert pages.objects == pytest.approx(2.0, abs=0.4)
+    assert pages.charged == pytest.approx(0.5, abs=0.1)
+    (everywhere,) = of_cache(leaks, "per-CPU memory")
+    # 48 and 80 bytes on each of eight CPUs.
+    assert (everywhere.objects, everywhere.charged, everywhere.bytes) == (2.0, 0.5, 1024)
+
+
+@pytest.fixture(scope="module")
+def debian(kernel: Kernel) -> dict[str, WorkloadResult]:
+    """Three operations on Debian's kernel, in one guest."""
+    chosen = workloads.select(["negative/unique", "negative/repeat", "signal"])
+    shape = Topology(4, 1)
+    found = sweep.sweep(Wanted(kernel=kernel, workloads=chosen, topology=shape), Quiet()).result
+    assert found is not None
+    assert not found.failed
+    return {one.title: one for one in found.workloads}
+
+
+def test_a_name_that_is_not_there_stays_once_for_each_layer_and_once_more(
+    debian: dict[str, WorkloadResult],
+) -> None:
+    memory = debian["negative/unique"].memory
+    assert memory is not None
+    (names,) = of_cache(memory, "dentry")
+    assert (names.objects, names.bytes, names.charged) == (2.0, 384.0, 1.0)
+    assert memory.verdict == "charged"
+
+
+@pytest.mark.parametrize("title", ["negative/repeat", "signal"])
+def test_what_leaves_nothing_behind_leaves_nothing_behind(
+    debian: dict[str, WorkloadResult], title: str
+) -> None:
+    memory = debian[title].memory
+    assert memory is not None
+    assert memory.grown == []
+
+
+def test_lines_are_measured_as_before(debian: dict[str, WorkloadResult]) -> None:
+    """Looks are over when the next round begins, and come after its windows."""
+    assert debian["signal"].operations == 4 * debian["signal"].window
+    assert "init_ucounts" in {wall.name for wall in debian["signal"].objects}
