@@ -37,11 +37,12 @@ def _blocks(comparison: Comparison, verbose: bool) -> Iterator[RenderableType]:
     yield _summary(comparison.workloads)
     yield from _calls(comparison.workloads)
     for workload in comparison.workloads:
-        if workload.objects or workload.deferred or workload.held:
+        if workload.objects or workload.deferred or workload.held or _stays(workload):
             yield ""
             yield from _objects(workload, None if verbose else OBJECTS)
             yield from _locks(workload)
             yield from _held(workload, 0.0 if verbose else held.LEAST)
+            yield from _left(workload)
     if comparison.alone:
         yield ""
         yield Text(plain(f"only in one of the two: {', '.join(comparison.alone)}"))
@@ -128,6 +129,24 @@ def _held(workload: WorkloadChange, least: float) -> Iterator[RenderableType]:
     table.add_column("lock", overflow="fold")
     for one in shown:
         table.add_row(_arrow(_ms(one.asleep)), _arrow(_ms(one.longest)), Text(plain(one.object)))
+    yield table
+
+
+def _stays(workload: WorkloadChange) -> bool:
+    return workload.left is not None and bool(workload.left.kinds)
+
+
+def _left(workload: WorkloadChange) -> Iterator[RenderableType]:
+    """What stays in memory on either kernel."""
+    if workload.left is None or not _stays(workload):
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("bytes/op left", justify="right", no_wrap=True)
+    table.add_column("memory", overflow="fold")
+    for what, change in workload.left.kinds.items():
+        table.add_row(_arrow(change), Text(plain(what)))
+    if max(workload.left.uncharged.before, workload.left.uncharged.after):
+        table.add_row(_arrow(workload.left.uncharged), "of all, charged to no container")
     yield table
 
 

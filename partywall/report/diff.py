@@ -49,6 +49,8 @@ _UNITS: dict[What, str] = {
     "instructions": "instr",
     "calls": "calls",
     "lock": "instr under",
+    "memory": "bytes left in",
+    "held": "ms at most asleep with",
 }
 """What a finding's figures count, before its name."""
 

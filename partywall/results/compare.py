@@ -74,6 +74,14 @@ class HeldChange(Model):
     longest: Change = Field(description="Held at most, once.")
 
 
+class LeftChange(Model):
+    """What an operation leaves behind in memory, in bytes."""
+
+    all: Change = Field(description="Whoever pays.")
+    uncharged: Change = Field(description="What no container is charged for.")
+    kinds: dict[str, Change] = Field(description="By slab cache or use; most bytes first.")
+
+
 class WorkloadChange(Model):
     """One workload in one topology on both kernels."""
 
@@ -110,6 +118,9 @@ class WorkloadChange(Model):
     )
     held: list[HeldChange] = Field(
         default_factory=list, description="Longest asleep first; none if one was not timed."
+    )
+    left: LeftChange | None = Field(
+        default=None, description="Memory that stays; null if one was not looked at."
     )
 
 
@@ -273,6 +284,24 @@ def _held(before: WorkloadResult, after: WorkloadResult) -> list[HeldChange]:
     ]
 
 
+def _left(before: WorkloadResult, after: WorkloadResult) -> LeftChange | None:
+    old, new = before.memory, after.memory
+    if old is None or new is None:
+        return None
+    kinds: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for side, memory in enumerate((old, new)):
+        for one in memory.grown:
+            kinds[one.what][side] += one.bytes
+    return LeftChange(
+        all=Change(before=old.bytes, after=new.bytes),
+        uncharged=Change(before=old.uncharged, after=new.uncharged),
+        kinds={
+            what: Change(before=kinds[what][0], after=kinds[what][1])
+            for what in sorted(kinds, key=lambda what: (-max(kinds[what]), what))
+        },
+    )
+
+
 def _workload(before: WorkloadResult, after: WorkloadResult) -> WorkloadChange:
     return WorkloadChange(
         title=before.title if before.title == after.title else f"{before.title} to {after.title}",
@@ -299,6 +328,7 @@ def _workload(before: WorkloadResult, after: WorkloadResult) -> WorkloadChange:
         put_off=_put_off(before, after),
         locks=_locks(before, after),
         held=_held(before, after),
+        left=_left(before, after),
     )
 
 

@@ -22,8 +22,20 @@ SCHEMA: Final = "partywall.diff/2"
 
 _OLD = "{what}: one of the results is of an older Partywall; measure it again"
 
+HALF: Final = 0.5
+"""Of the time for which a lock was held at most: less is chance."""
+
 What = Literal[
-    "wall", "deferred wall", "handed over", "transfers", "deferred", "instructions", "calls", "lock"
+    "wall",
+    "deferred wall",
+    "handed over",
+    "transfers",
+    "deferred",
+    "instructions",
+    "calls",
+    "lock",
+    "memory",
+    "held",
 ]
 How = Literal["appeared", "went", "grew", "shrank"]
 
@@ -33,6 +45,10 @@ class Tolerance(Model):
 
     least: float = Field(default=0.25, ge=0, description="Transfers or calls per op.")
     share: float = Field(default=0.10, ge=0, description="Of what was there before.")
+    bytes: float = Field(default=8.0, ge=0, description="Of memory that stays, per op.")
+    held: float = Field(
+        default=1.0, ge=0, description="Milliseconds for which a lock is held asleep at most."
+    )
     instructions: float = Field(
         default=0.05, ge=0, description="Share of an operation's instructions."
     )
@@ -48,7 +64,9 @@ class Finding(Model):
         description="Of the object, function or lock; 'kernel' or 'all lines' for all."
     )
     how: How
-    per_op: Change
+    per_op: Change = Field(
+        description="Of memory bytes; of 'held' no rate, but milliseconds at most."
+    )
 
     @property
     def regression(self) -> bool:
@@ -129,6 +147,12 @@ def _findings(one: WorkloadChange, tolerance: Tolerance, *, alike: bool) -> list
         add("deferred", "all lines", one.put_off, tolerance.least, tolerance.share)
     for call in one.calls:
         add("calls", call.function, call.calls, tolerance.least, tolerance.share)
+    for what, changed in one.left.kinds.items() if one.left else ():
+        add("memory", what, changed, tolerance.bytes, tolerance.share)
+    for held in one.held:
+        longest = Change(before=held.longest.before / 1e6, after=held.longest.after / 1e6)
+        # What sleeps a few times in a window does so for as long as it happens to.
+        add("held", held.object, longest, tolerance.held, HALF)
     if not alike:
         return found
     ran = one.instructions

@@ -24,11 +24,14 @@ from partywall.core.errors import EnvironmentProblem, PartywallError, UsageProbl
 from partywall.guest import Guest
 from partywall.measure import after
 from partywall.model import profiles
+from partywall.report import compare as comparisons
 from partywall.report import ktap, terminal
 from partywall.report import memory as report
 from partywall.results import document, store
+from partywall.results.compare import compare
+from partywall.results.diff import Tolerance, diff
 from partywall.results.memory import Grown, Memory
-from partywall.results.result import WorkloadResult
+from partywall.results.result import Result, WorkloadResult
 
 DENTRY: Kind = ("slab", "dentry")
 OPERATIONS = 256
@@ -338,3 +341,69 @@ def test_it_is_saved_and_read_again_and_older_results_have_none(tmp_path: Path) 
     del old["workloads"][0]["memory"]
     path.write_text(json.dumps(old))
     assert store.load(path).workloads[0].memory is None
+
+
+HALF = Memory(
+    operations=256,
+    least=0.02,
+    grown=[
+        Grown(kind="slab", what="dentry", objects=1, bytes=192, charged=1, more=[256, 768]),
+        Grown(kind="pages", what="page tables", objects=0.1, bytes=410, charged=0, more=[26, 78]),
+    ],
+)
+
+
+def pair(before: Memory | None, after: Memory | None) -> tuple[Result, Result]:
+    return builders.result(workload(before)), builders.result(workload(after))
+
+
+def test_what_stays_on_either_kernel_stands_side_by_side() -> None:
+    found = compare(*pair(NAMES, HALF))
+    (one,) = found.workloads
+    assert one.left is not None
+    assert list(one.left.kinds) == ["page tables", "dentry", "kmalloc-192"]
+    assert (one.left.all.before, one.left.all.after) == (402, 602)
+    assert (one.left.uncharged.before, one.left.uncharged.after) == (18, 410)
+    file = io.StringIO()
+    comparisons.render(found, Console(file=file, width=80))
+    said = " ".join(file.getvalue().split())
+    assert "384 -> 192 dentry 18.0 -> 0 kmalloc-192 18.0 -> 410 of all, charged to no" in said
+
+
+@pytest.mark.parametrize("pair_of", [(None, NAMES), (NAMES, None), (NOTHING, NOTHING)])
+def test_where_nothing_stays_or_nobody_looked_nothing_is_said(
+    pair_of: tuple[Memory | None, Memory | None],
+) -> None:
+    found = compare(*pair(*pair_of))
+    assert (found.workloads[0].left is None) is (None in pair_of)
+    file = io.StringIO()
+    comparisons.render(found, Console(file=file, width=80))
+    assert "left" not in file.getvalue()
+
+
+def test_what_stays_and_did_not_before_is_a_regression() -> None:
+    found = diff(*pair(NAMES, HALF), Tolerance())
+    assert [(one.how, one.what, one.name, one.regression) for one in found.findings] == [
+        ("appeared", "memory", "page tables", True),
+        ("shrank", "memory", "dentry", False),
+        ("went", "memory", "kmalloc-192", False),
+    ]
+    slight = NAMES.model_copy(
+        update={"grown": [one.model_copy(update={"bytes": one.bytes + 8}) for one in NAMES.grown]}
+    )
+    assert diff(*pair(NAMES, slight), Tolerance()).findings == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "how"),
+    [(10, 16, "grew"), (10, 14, None), (10, 4, "shrank"), (0.1, 0.9, None), (1, 2.1, "grew")],
+)
+def test_a_lock_that_is_held_asleep_for_longer_is_a_regression(
+    before: float, after: float, how: str | None
+) -> None:
+    sides = (
+        builders.result(workload(None).model_copy(update={"held": builders.held(longest=ms * 1e6)}))
+        for ms in (before, after)
+    )
+    found = [(one.how, one.what, one.name) for one in diff(*sides, Tolerance()).findings]
+    assert found == ([] if how is None else [(how, "held", "rtnl_mutex")])
