@@ -15,6 +15,7 @@ from partywall.core.errors import UsageProblem
 from partywall.core.topology import Topology
 from partywall.results import parts
 from partywall.results.document import Document, Model
+from partywall.results.memory import Verdict
 from partywall.results.result import Line, Result, WorkloadResult
 from partywall.results.setting import KernelId
 
@@ -25,6 +26,9 @@ LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 MOST = len(LETTERS)
 """Kernels of a map."""
+
+LEAST_MS: Final = 0.05
+"""A lock that is held asleep for less is not told."""
 
 
 class Share(Model):
@@ -38,6 +42,22 @@ class Share(Model):
     mends: list[str] = Field(description="What mends it, in words.")
 
 
+class Stays(Model):
+    """Memory that an operation leaves behind, in bytes."""
+
+    verdict: Verdict
+    bytes: float
+    uncharged: float = Field(description="Of these, what no container is charged for.")
+    kinds: dict[str, float] = Field(description="By slab cache or use, the most first.")
+
+
+class Asleep(Model):
+    """The shared lock that is held longest by one who sleeps."""
+
+    ms: float = Field(description="Held at most, once.")
+    lock: str = Field(description="Empty if none is.")
+
+
 class Cell(Model):
     """An operation on a kernel. ``failed``: why there is no figure, if there is none."""
 
@@ -47,6 +67,8 @@ class Cell(Model):
     )
     instructions: float = Field(default=0.0, description="Of the kernel, per operation.")
     walls: list[Share] = Field(default_factory=list, description="The worst first.")
+    memory: Stays | None = Field(default=None, description="Null: not looked at.")
+    waits: Asleep | None = Field(default=None, description="Null: not measured.")
     failed: str | None = None
 
 
@@ -231,8 +253,31 @@ def _column(result: Result) -> dict[str, Cell]:
             transfers=one.moved + one.added,
             instructions=one.instructions.kernel,
             walls=_shares(one, advice),
+            memory=_stays(one),
+            waits=_asleep(one),
         )
     return cells
+
+
+def _stays(workload: WorkloadResult) -> Stays | None:
+    memory = workload.memory
+    if memory is None:
+        return None
+    kinds: dict[str, float] = defaultdict(float)
+    for one in memory.grown:
+        kinds[one.what] += one.bytes
+    return Stays(
+        verdict=memory.verdict, bytes=memory.bytes, uncharged=memory.uncharged, kinds=dict(kinds)
+    )
+
+
+def _asleep(workload: WorkloadResult) -> Asleep | None:
+    if workload.held is None:
+        return None
+    lock = max(workload.held.asleep, key=lambda one: one.longest_ns, default=None)
+    if lock is None or lock.longest_ns < LEAST_MS * 1e6:
+        return Asleep(ms=0.0, lock="")
+    return Asleep(ms=lock.longest_ns / 1e6, lock=lock.name)
 
 
 def _shares(workload: WorkloadResult, advice: Advice) -> list[Share]:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console, RenderableType
+from rich.table import Table
 
 from partywall.advice.map import LETTERS, Cell, Map, Mapped, Reach
 from partywall.report.blocks import columns, indent, more, print_blocks, text
@@ -13,6 +14,9 @@ from partywall.report.words import count, rate, topology
 
 OBJECTS, OPERATIONS = 20, 30
 """Objects and operations that are shown unless all are asked for."""
+
+OTHERS = 12
+"""Operations that leave memory behind, or sleep with a lock: the same."""
 
 
 def render(found: Map, console: Console, *, everything: bool) -> None:
@@ -36,6 +40,7 @@ def _blocks(found: Map, everything: bool) -> Iterator[RenderableType]:
     yield from _objects(found, everything)
     yield ""
     yield from _operations(found, everything)
+    yield from _others(found, everything)
     yield from _failures(found)
 
 
@@ -109,7 +114,8 @@ def _operations(found: Map, everything: bool) -> Iterator[RenderableType]:
     measured = [one for one in ranked if any(c and c.failed is None for c in one.cells)]
     shown = measured if everything else measured[:OPERATIONS]
     yield text("Operations, those that move most first", "bold")
-    names = LETTERS[: len(found.kernels)] if len(found.kernels) > 1 else ("transfers",)
+    several = len(found.kernels) > 1
+    names = LETTERS[: len(found.kernels)] if several else ("transfers", "memory", "waits")
     table = columns(names, "operation, and its worst objects")
     for one in shown:
         name = text(one.title)
@@ -117,11 +123,76 @@ def _operations(found: Map, everything: bool) -> Iterator[RenderableType]:
         told = ", ".join(f"{share.object} {rate(share.transfers)}" for share in walls[:3])
         if told:
             name.append("\n  ").append_text(text(told, "dim"))
-        table.add_row(*(_cell(cell) for cell in one.cells), name)
+        (first, *_), cells = one.cells, [_cell(cell) for cell in one.cells]
+        # With several kernels there is room for lines alone; the other kinds come below.
+        table.add_row(*cells, *(() if several else (stays(first), asleep(first))), name)
     yield table
     left = measured[len(shown) :]
     if left:
         yield more(len(left), "operation")
+
+
+def stays(cell: Cell | None) -> str:
+    """Return what an operation leaves behind in a word or two; "?" if nobody knows."""
+    if cell is None or cell.memory is None:
+        return "?"
+    memory = cell.memory
+    if memory.verdict == "nothing":
+        return "-"
+    size = memory.uncharged if memory.verdict == "growth" else memory.bytes
+    return f"{rate(size)} {memory.verdict}"
+
+
+def asleep(cell: Cell | None) -> str:
+    """Return how long a shared lock is held asleep at most; "?" if nobody knows."""
+    if cell is None or cell.waits is None:
+        return "?"
+    return f"{rate(cell.waits.ms)} ms" if cell.waits.lock else "-"
+
+
+def _others(found: Map, everything: bool) -> Iterator[RenderableType]:
+    """Operations that leave memory behind, and those that sleep with a lock, the worst first."""
+    cells = [
+        (one.title, label, cell)
+        for one in found.operations
+        for label, cell in zip(found.labels, one.cells, strict=True)
+        if cell is not None
+    ]
+    where = len(found.kernels) > 1
+    left = [(one.memory, title, label) for title, label, one in cells if one.memory]
+    left = [one for one in left if one[0].bytes]
+    left.sort(key=lambda one: (-one[0].uncharged, -one[0].bytes, one[1], one[2]))
+    yield ""
+    yield text("Memory that stays: bytes of an operation, what nobody pays for first", "bold")
+    table = columns(("nobody's", "all"), "operation, and most of what it leaves")
+    for memory, title, label in left if everything else left[:OTHERS]:
+        name = text(f"{title}{f' on {label}' if where else ''}")
+        told = ", ".join(f"{what} {rate(size)}" for what, size in [*memory.kinds.items()][:3])
+        name.append("\n  ").append_text(text(told, "dim"))
+        table.add_row(rate(memory.uncharged), rate(memory.bytes), name)
+    yield from _listed(table, left, everything, known=any(one.memory for _, _, one in cells))
+    held = [(one.waits, title, label) for title, label, one in cells if one.waits]
+    held = [one for one in held if one[0].lock]
+    held.sort(key=lambda one: (-one[0].ms, one[1], one[2]))
+    yield ""
+    yield text("Waits behind somebody: a shared lock is held asleep, ms at most", "bold")
+    table = columns(("at most",), "operation, and the lock")
+    for waits, title, label in held if everything else held[:OTHERS]:
+        name = text(f"{title}{f' on {label}' if where else ''}  ")
+        table.add_row(rate(waits.ms), name.append_text(text(waits.lock, "magenta")))
+    yield from _listed(table, held, everything, known=any(one.waits for _, _, one in cells))
+
+
+def _listed(
+    table: Table, rows: Sequence[object], everything: bool, *, known: bool
+) -> Iterator[RenderableType]:
+    """The rows of a table, or that there are none, or that nobody looked."""
+    if not rows:
+        yield indent(text("none" if known else "not measured"), 2)
+        return
+    yield table
+    if len(rows) > OTHERS and not everything:
+        yield more(len(rows) - OTHERS, "operation")
 
 
 def _worst(cells: list[Cell | None]) -> float:

@@ -35,6 +35,8 @@ from partywall.report.html import beside as matrix
 from partywall.report.html import map as page
 from partywall.results import document, parts, store
 from partywall.results.failures import Failure
+from partywall.results.held import Held
+from partywall.results.memory import Grown, Memory
 from partywall.results.result import Result, Sums
 from partywall.results.touches import Touch
 
@@ -524,3 +526,40 @@ def test_a_higher_threshold_applies_to_saved_results(tmp_path: Path) -> None:
         run_on_files(tmp_path, "--json", "--threshold", "1").output
     )
     assert [one.name for one in found.objects] == ["label"]
+
+
+def test_an_operation_has_all_three_kinds_in_words_and_on_the_page() -> None:
+    grown = Grown(kind="slab", what="dentry", objects=2, bytes=384, charged=0.5, more=[512, 1536])
+    memory = Memory(operations=256, least=0.02, grown=[grown])
+    more = {"memory": memory, "held": builders.held(longest=13.2e6)}
+    names = builders.workload("names", [wall("label", 2.0)], **more)
+    none = {"memory": memory.model_copy(update={"grown": []}), "held": Held(locks=[], waits=[])}
+    drawn = maps.draw([builders.result(names, builders.workload("dup", [], **none))])
+    said = " ".join(printed(drawn).split())
+    assert "transfers memory waits operation, and its worst objects" in said
+    assert "2.00 192 growth 13.2 ms names" in said
+    assert "0 - - dup" in said
+    assert "192 384 names dentry 384" in said
+    assert "13.2 names rtnl_mutex" in said
+    text = page.render(drawn)
+    assert '<span class="n">192 growth</span><span class="n">13.2 ms</span>' in text
+    assert "leaves 384 bytes behind in memory, 192 of them charged to no container" in text
+    assert "<code>rtnl_mutex</code> is held asleep, for 13.2 ms at most" in text
+
+
+def test_what_was_not_looked_at_is_said_to_be_that() -> None:
+    said = " ".join(printed(maps.draw([OLD])).split())
+    assert "0 ? ? dup" in said
+    assert said.count("not measured") == 2
+
+
+def test_with_several_kernels_the_other_kinds_are_said_of_which() -> None:
+    grown = Grown(kind="slab", what="dentry", objects=2, bytes=384, charged=1, more=[512, 1536])
+    memory = Memory(operations=256, least=0.02, grown=[grown])
+    new = NEW.model_copy(
+        update={
+            "workloads": [one.model_copy(update={"memory": memory}) for one in NEW.workloads[:1]]
+        }
+    )
+    drawn = maps.draw([OLD, new])
+    assert "0 384 dup on 7.3.0 dentry 384" in " ".join(printed(drawn).split())

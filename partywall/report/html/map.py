@@ -88,6 +88,8 @@ def render(found: Map) -> str:
             shown=CHANGES,
             families=families(found),
             heat=heat,
+            stays=view.stays,
+            asleep=view.asleep,
             heads=heads(found),
             made=view.made,
             apart=view.apart(found) if found.again else "",
