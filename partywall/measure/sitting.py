@@ -177,9 +177,10 @@ def _sit(
                     if isinstance(left, Memory) and isinstance(became, WorkloadResult):
                         became = became.model_copy(update={"memory": left})
                     found.add(became)
+                    if isinstance(left, PartywallError):
+                        progress.note(f"{each.title}: {left.message}")
                     if isinstance(left, EnvironmentProblem):
                         # The guest is gone, or stands still.
-                        progress.note(f"{each.title}: {left.message}")
                         break
                 else:
                     found.add(recorded)

@@ -138,13 +138,18 @@ void barrier_held(const char *path, unsigned int n, unsigned int parties)
 	const struct timespec moment = { .tv_nsec = 5000000 };
 	struct barrier *b = mapped(path, own_round());
 
-	while (atomic_load(&b->looks[n].came) < parties - 1 && !atomic_load(&b->failed))
+	/* Who has left does not come any more: nobody is to wait for that one. */
+	while (!atomic_load(&b->failed) && !atomic_load(&b->end.came)) {
+		if (atomic_load(&b->looks[n].came) >= parties - 1) {
+			sync();
+			sleep(SETTLE_SECONDS);
+			partywall_look();
+			break;
+		}
 		nanosleep(&moment, NULL);
-	sync();
-	sleep(SETTLE_SECONDS);
-	if (!atomic_load(&b->failed))
-		partywall_look();
-	if (!gate_wait(b, &b->looks[n], parties))
+	}
+	gate_open(&b->looks[n]);
+	if (atomic_load(&b->failed))
 		_exit(1);
 	munmap(b, BARRIER_PAGE);
 }
