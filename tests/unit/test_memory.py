@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable
 from math import inf
 from pathlib import Path
@@ -22,6 +23,7 @@ from partywall.analyse.growth.totals import IN_BATCHES, Kind, Total, Totals, gro
 from partywall.cli.limits import Limits
 from partywall.core.errors import EnvironmentProblem, PartywallError, UsageProblem
 from partywall.guest import Guest
+from partywall.guest.sitting import LOOKS_TAKE
 from partywall.measure import after
 from partywall.model import profiles
 from partywall.report import compare as comparisons
@@ -157,6 +159,14 @@ def test_a_program_of_ones_own_has_none() -> None:
     (workload,) = workloads.select(["signal"])
     assert not workload.model_copy(update={"source": None}).step(8)
     assert not workload.model_copy(update={"source": Path(__file__)}).step(8)
+
+
+def test_host_and_guest_agree_on_looks_and_on_how_long_they_take() -> None:
+    header = (workloads.DIRECTORY / "harness" / "barrier.h").read_text()
+    numbers = {name: int(value) for name, value in re.findall(r"#define (\w+) (\d+)", header)}
+    assert numbers["LOOKS"] == after._LOOKS
+    asleep = numbers["WINDOWS_END_SECONDS"] + numbers["LOOKS"] * numbers["SETTLE_SECONDS"]
+    assert asleep + 10 <= LOOKS_TAKE
 
 
 class Machine:

@@ -23,8 +23,8 @@ from partywall.model.cost import Cost
 from partywall.model.predict import Outlook, outlook
 from partywall.model.profiles import Profile
 from partywall.model.queues import Prediction
-from partywall.report import costs, deferred, locks
-from partywall.report.html import charts, drawing, pages
+from partywall.report import costs, deferred, held, locks, memory
+from partywall.report.html import charts, drawing, kinds, pages
 from partywall.report.walls import Wall, alike, fold, numbered, put_off
 from partywall.report.words import busiest, known, sharers
 from partywall.results.compare import Key, keyed
@@ -68,6 +68,10 @@ class Side:
     deferred: list[Row]
     inside: list[Row]
     background: list[Row]
+    holds: list[kinds.Hold]
+    """Locks that are held asleep."""
+    growth: Markup | None
+    """The picture of what stays in memory, if anything does."""
 
     @property
     def limit(self) -> str:
@@ -181,7 +185,16 @@ def _side(
         deferred=[row(wall, "d") for wall in late],
         inside=[Row(f"{key}i{wall.number}", wall) for wall in fold(result.inside, result)],
         background=[Row(f"{key}g{wall.number}", wall) for wall in fold(result.background, result)],
+        holds=kinds.holds(result),
+        growth=_growth(f"{key}m", result),
     )
+
+
+def _growth(name: str, result: WorkloadResult) -> Markup | None:
+    if result.memory is None or not result.memory.grown:
+        return None
+    # As of a curve.
+    return Markup(kinds.growth(name, result.memory))  # noqa: S704
 
 
 def _walls(result: Result) -> dict[Key, tuple[list[Wall], list[Wall]]]:
@@ -249,6 +262,8 @@ def render(before: Result, after: Result | None, profile: Profile) -> str:
         bound=locks.bound,
         known=known,
         put_off=deferred.summary,
+        stays=memory.brief,
+        asleep=held.brief,
         deferred=costs.deferred,
         visible=VISIBLE,
         version=__version__,

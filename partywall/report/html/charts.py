@@ -26,9 +26,9 @@ _COLOURS = {
     "#050505": "var(--after)",
     "#060606": "var(--published)",
 }
-_FG, _MUTED, _RULE, _BEFORE, _AFTER, _PUBLISHED = _COLOURS
+_FG, MUTED, RULE, BEFORE, _AFTER, _PUBLISHED = _COLOURS
 
-_STYLE: Any = {
+STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "partywall",
     "font.family": "sans-serif",
@@ -36,9 +36,9 @@ _STYLE: Any = {
     "text.parse_math": False,
     "text.color": _FG,
     "axes.labelcolor": _FG,
-    "axes.edgecolor": _RULE,
-    "xtick.color": _MUTED,
-    "ytick.color": _MUTED,
+    "axes.edgecolor": RULE,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
 }
 
 
@@ -61,7 +61,7 @@ class Curve:
     points: Sequence[Point]
 
 
-def _svg(figure: Figure, name: str) -> str:
+def drawn(figure: Figure, name: str) -> str:
     """The figure as SVG for a page: no prologue, no fixed size, colours of the page.
 
     ``name``: what makes its identifiers differ from those of other figures.
@@ -91,13 +91,13 @@ def throughput(
     name: str, curves: Sequence[Curve], published: Published | None, of: str, cores: int
 ) -> str:
     """Operations per second of each container by their number, with what it may be between."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7.2, 3.4), layout="constrained")
         figure.patch.set_alpha(0)
         axes = figure.add_subplot()
         axes.patch.set_alpha(0)
         # What comes last lies on top, and the first kernel is what it is about.
-        for curve, colour in zip(curves, (_BEFORE, _AFTER), strict=False):
+        for curve, colour in zip(curves, (BEFORE, _AFTER), strict=False):
             counts = [point.containers for point in curve.points]
             axes.fill_between(
                 counts,
@@ -134,20 +134,20 @@ def throughput(
         axes.yaxis.set_major_formatter(lambda value, _: speed(value))
         axes.set_xlabel(of)
         axes.set_ylabel("operations/s of each")
-        axes.grid(color=_RULE, linewidth=0.6)
+        axes.grid(color=RULE, linewidth=0.6)
         axes.set_axisbelow(True)
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
         if counts[0] < cores < counts[-1]:
-            axes.axvline(cores, color=_MUTED, linewidth=1, linestyle=":")
+            axes.axvline(cores, color=MUTED, linewidth=1, linestyle=":")
             axes.annotate(
                 f"{cores} cores",
                 (cores, 1),
                 xycoords=("data", "axes fraction"),
                 xytext=(4, -10),
                 textcoords="offset points",
-                color=_MUTED,
+                color=MUTED,
             )
         if len(curves) > 1 or published is not None:
             axes.legend(frameon=False, loc="best")
-        return _svg(figure, name)
+        return drawn(figure, name)

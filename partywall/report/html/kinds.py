@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Pictures of the two kinds of walls that are no lines: memory that stays, and waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from partywall.report import held
+from partywall.report.html import charts
+from partywall.report.words import plain, rate
+from partywall.results.memory import REST, Grown, Memory
+from partywall.results.result import WorkloadResult
+
+KINDS = 4
+"""Kinds of memory that have a curve, and locks that have bars."""
+
+
+@dataclass(frozen=True)
+class Hold:
+    """A lock in an operation. ``awake``, ``asleep``, ``waited``: per cent of the longest bar."""
+
+    name: str
+    told: str
+    awake: float
+    asleep: float
+    waited: float
+
+
+def holds(workload: WorkloadResult) -> list[Hold]:
+    """Return locks that are held asleep, with for how long and how long others sleep for them."""
+    locks = held.asleep(workload)[:KINDS]
+    longest = max((max(lock.ns, lock.waited_ns) for lock in locks), default=0.0) or 1.0
+    return [
+        Hold(
+            name=lock.name,
+            told=(
+                f"held {held.ms(lock.ns)} an operation, {held.ms(lock.asleep_ns)} of that asleep; "
+                f"others sleep {held.ms(lock.waited_ns)} for it"
+            ),
+            awake=100 * max(lock.ns - lock.asleep_ns, 0.0) / longest,
+            asleep=100 * lock.asleep_ns / longest,
+            waited=100 * lock.waited_ns / longest,
+        )
+        for lock in locks
+    ]
+
+
+def growth(name: str, memory: Memory) -> str:
+    """Draw what there is more of after so many operations. ``name``: as for `charts.drawn`."""
+    counts = [0, memory.operations, 3 * memory.operations]
+    shown = memory.grown[:KINDS]
+    with mpl.rc_context(charts.STYLE):
+        figure = Figure(figsize=(7.2, 2.6), layout="constrained")
+        figure.patch.set_alpha(0)
+        axes = figure.add_subplot()
+        axes.patch.set_alpha(0)
+        for one, mark in zip(shown, "osD^", strict=False):
+            paid = one.charged >= 1 - REST
+            axes.plot(
+                counts,
+                [number / 1024 for number in _bytes(one)],
+                color=charts.MUTED if paid else charts.BEFORE,
+                linestyle="--" if paid else "-",
+                linewidth=2,
+                marker=mark,
+                markersize=4,
+                label=plain(f"{one.what}: {rate(one.bytes)} bytes/op, {_paid(one)}"),
+            )
+        axes.set_xticks(counts, [f"{count:,}" for count in counts])
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("operations of all containers")
+        axes.set_ylabel("KiB more than before")
+        axes.grid(color=charts.RULE, linewidth=0.6)
+        axes.set_axisbelow(True)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+        axes.legend(frameon=False, loc="upper left")
+        return charts.drawn(figure, name)
+
+
+def _bytes(one: Grown) -> list[float]:
+    each = one.bytes / one.objects if one.objects else 0.0
+    return [0.0, *(number * each for number in one.more)]
+
+
+def _paid(one: Grown) -> str:
+    if one.charged >= 1 - REST:
+        return "charged to a container"
+    return "charged to nobody" if not one.charged else f"{one.charged:.0%} charged to a container"
