@@ -306,11 +306,6 @@ class Guest:
         """Where the recording of a round is; the guest is held until it is removed."""
         return self.recording.with_suffix(f".{number}")
 
-    @property
-    def look(self) -> Path:
-        """What is there while the guest is held for a look at its memory, until it is removed."""
-        return self.recording.with_suffix(".look")
-
     def wait(self) -> Path:
         """Waits for the window's end; returns the recording.
 

@@ -32,6 +32,8 @@ class Looks:
 
     def __init__(self, machine: Guest, memory_of: Callable[[], drgn.Program]) -> None:
         self.machine, self._memory_of = machine, memory_of
+        # There while the guest is held for a look, until it is removed.
+        self._look = machine.recording.with_suffix(".look")
         self._reads: tuple[Kernel, Stocks] | None = None
 
     def around(
@@ -56,7 +58,7 @@ class Looks:
                     seen.append(totals(*self._reading()))
             except Exception as error:
                 wrong = PartywallError(fault("memory could not be read", error).message)
-            self.machine.look.unlink()
+            self._look.unlink()
         return wrong or grown(seen, operations)
 
     def _comes(self, over: str | None) -> bool:
@@ -66,8 +68,8 @@ class Looks:
         def told() -> bool:
             return over is not None and machine.reported(over) is not None
 
-        machine.wait_until(lambda: machine.look.exists() or told())
-        return machine.look.exists()
+        machine.wait_until(lambda: self._look.exists() or told())
+        return self._look.exists()
 
     def _reading(self) -> tuple[Kernel, Stocks]:
         if self._reads is None:

@@ -174,7 +174,7 @@ class Machine:
 
     def __init__(self, folder: Path, looks: int, says: str = "") -> None:
         self._left, self._says = looks, says
-        self.look, self.recording = folder / "look", folder / "recording"
+        self.look, self.recording = folder / "recording.look", folder / "recording"
         self.recording.touch()
         self.seen: list[str] = []
 
