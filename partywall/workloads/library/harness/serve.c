@@ -276,7 +276,7 @@ int main(int argc, char **argv)
 	said_by_client = said();
 	server = begin(serves, said_by_server);
 	await_server();
-	run_client(client, 1);
+	run_client(client, plan.warmup);
 
 	/* Side by side, as in the window. */
 	gate_wait(b, &b->here, containers);
