@@ -23,3 +23,14 @@ def test_redis_is_measured_by_the_request(check: Callable[..., Checked]) -> None
     assert found.named > 0.97
     # Over loopback, what a request sends is received in deferred work.
     assert found.instructions.deferred > 0
+
+
+@pytest.mark.parametrize(
+    ("server", "mover"), [("nginx", "aa_buffers_lock"), ("python", "tasklist_lock")]
+)
+def test_ready_made_servers_answer_and_what_they_share_has_names(
+    check: Callable[..., Checked], server: str, mover: str
+) -> None:
+    (found,) = check("-n", "2", "-w", server).result.workloads
+    assert found.named > 0.97
+    assert any(mover in wall.name for wall in found.objects)
