@@ -108,7 +108,8 @@ def check(
 
     Runs each workload in containers of an emulated machine and shows the
     cache lines that they share, by name. With COMMAND (behind --) it runs
-    your own static program in the containers instead.
+    your own program in the containers instead: a static one, or with
+    --image, --debian or --rootfs any; with --client a server that is asked.
     """
     one_view(as_json, as_ktap)
     profile = profiles.load(profile_name)
