@@ -206,3 +206,62 @@ def test_what_went_down_with_the_processes_is_told() -> None:
     assert counters.returned(before, before, before, 1) == 0.0
     wraps = values(0, 2**31 + 250)
     assert counters.returned(values(0, 2**31 - 50), wraps, values(0, 2**31 - 50), 1) == 1.0
+
+
+class Struct:
+    """A type with members at these bits, each of so many."""
+
+    size = 8
+
+    def __init__(self, **members: tuple[int, int]) -> None:
+        self._members = members
+
+    def has_member(self, name: str) -> bool:
+        return name in self._members
+
+    def member(self, name: str) -> Any:
+        offset, size = self._members[name]
+        return SimpleNamespace(bit_offset=offset, bit_field_size=size)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_who_is_charged_is_read_where_the_slab_has_it(inside: bool) -> None:
+    """In the objects, a free one's next is in its place; in a list of its own, nothing else is."""
+    members = {"obj_exts": (0, 64), "freelist": (64, 64), "inuse": (128, 16), "objects": (144, 15)}
+    slab = Struct(**members, obj_exts_in_object=(160, 1))
+    cache = Cache("any", 48, STRIDE, None, 0, 56)
+    payer, elsewhere = 0xFFFF_8880_0000_9000, 0xFFFF_8880_0500_0000
+    data = bytearray(4 * STRIDE)
+    place = 56 if inside else 0
+    step, words = (STRIDE, data) if inside else (8, bytearray(4 * 8))
+    for number in (1, 2):
+        struct.pack_into("<Q", words, number * step + place, payer)
+    # Objects 0 and 3 are free.
+    struct.pack_into("<Q", data, 56, BASE + 3 * STRIDE)
+
+    def read(address: int, size: int) -> bytes:
+        start, memory = (BASE, data) if address < BASE + len(data) else (elsewhere, words)
+        return bytes(memory[address - start :][:size]).ljust(size, b"\0")
+
+    def owner(address: int, *, objects: bool) -> str | None:
+        assert address in (0, payer), "it is no owner"
+        return "/c0" if address else None
+
+    listed = BASE + 56 if inside else elsewhere
+    found = object.__new__(Slabs)
+    types = {"struct slab": slab, "struct slabobj_ext": Struct()}
+    found._kernel = cast(
+        Any,
+        SimpleNamespace(
+            prog=SimpleNamespace(type=types.__getitem__, read=read),
+            owner=owner,
+            virtual=lambda frame: BASE,
+        ),
+    )
+    found._pages = np.array([[listed | 1, BASE, 2 | 4 << 16 | inside << 32]], np.uint64)
+    found._owners = np.array([7], np.uint64)
+    found._frames = np.array([0], np.intp)
+    found._inuse = np.array([2], np.uint64)
+    found.caches = {7: cache}
+    assert found.charged() == {7: 2}
+    assert found.counts() == {7: 2}

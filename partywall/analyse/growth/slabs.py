@@ -120,8 +120,13 @@ class Slabs:
         objects = self._kernel.prog.type("struct slab").member("objects")
         counts = bits(self._pages, objects.bit_offset, objects.bit_field_size or 15)
         for place, address in enumerate(self._owners):
-            row = self._pages[place : place + 1]
-            owners = Counter(self._charged(row, int(counts[place])))
+            row, cache = self._pages[place : place + 1], self.caches[int(address)]
+            listed = self._charged(row, int(counts[place]), cache)
+            if any(listed) and self._entry(row, cache) == cache.stride:
+                # Where one is in its object, the list of free ones may be in its place.
+                _, _, free = self._content(cache, place)
+                listed = [one for n, one in enumerate(listed) if n * cache.stride not in free]
+            owners = Counter(listed)
             found[int(address)] += sum(
                 times for one, times in owners.items() if self._kernel.owner(one, objects=True)
             )
@@ -155,7 +160,7 @@ class Slabs:
         kernel = self._kernel
         data, count, free = self._content(cache, place)
         base = kernel.virtual(int(self._frames[place]))
-        charged = self._charged(self._pages[place : place + 1], count)
+        charged = self._charged(self._pages[place : place + 1], count, cache)
         for number in range(count):
             at = number * cache.stride
             if at in free:
@@ -179,16 +184,27 @@ class Slabs:
                 at ^= cache.random ^ int.from_bytes(place.to_bytes(8, "little"), "big")
         return found
 
-    def _charged(self, row: Words, count: int) -> list[int]:
+    def _entry(self, row: Words, cache: Cache) -> int:
+        """From one entry of who is charged to the next, in bytes: of Linux 7.0 on a stride.
+
+        Entries may lie in the objects themselves then.
+        """
+        size = self._charged_at[1]
+        slab = self._kernel.prog.type("struct slab")
+        if slab.has_member("stride"):
+            stride = slab.member("stride")
+            return int(bits(row, stride.bit_offset, stride.bit_field_size or 16)[0]) or size
+        if slab.has_member("obj_exts_in_object"):
+            inside = slab.member("obj_exts_in_object")
+            return cache.stride if bits(row, inside.bit_offset, 1)[0] else size
+        return size
+
+    def _charged(self, row: Words, count: int, cache: Cache) -> list[int]:
         bit, size, mask = self._charged_at
         listed = int(bits(row, bit, 64)[0]) & mask if size else 0
         if not listed:
             return [0] * count
-        slab = self._kernel.prog.type("struct slab")
-        if slab.has_member("stride"):
-            # From Linux 7.0 on entries may lie in the objects themselves.
-            stride = slab.member("stride")
-            size = int(bits(row, stride.bit_offset, stride.bit_field_size or 16)[0]) or size
+        size = self._entry(row, cache)
         data = self._kernel.prog.read(listed, (count - 1) * size + _WORD.size)
         return [_WORD.unpack_from(data, n * size)[0] for n in range(count)]
 
