@@ -17,9 +17,13 @@ from partywall.record.recording import (
     IN_CHARGED_WORK,
     LINE_SHIFT,
     NOWHERE,
+    SEVERAL_CONTAINERS,
+    SEVERAL_CPUS,
     SHARED,
+    UNSEEN,
     Kind,
     Recording,
+    kind_in,
     kinds_of,
     numbers_of,
 )
@@ -33,6 +37,12 @@ MOST = 32
 LONGEST = 8
 """Besides, so many that somebody slept with, or for, longest once."""
 
+# Bits of a row's kind that tell holders apart.
+_KIND = SHARED | IN_CHARGED_WORK
+
+_UNTOLD = frozenset(("lock", "event", "timer", "preempted"))
+"""Kinds of waits that are none by themselves: what is waited for says nothing of the kernel."""
+
 _PREEMPTED = Sleep("preempted", "preempted")
 
 
@@ -42,7 +52,12 @@ class _Sum:
     slept: int = 0
     ns: int = 0
     asleep: int = 0
+    own_asleep: int = 0
+    at_most: int = 0
     longest: int = 0
+    longest_slept: int = 0
+    longest_at_most: int = 0
+    unlocked: int = 0
     tried: int = 0
     tried_ns: int = 0
     longest_tried: int = 0
@@ -51,26 +66,54 @@ class _Sum:
     )
 
 
-def used_by_several(recorded: Recording, container: Array, addresses: set[int]) -> set[int]:
-    """Return those of these lock words whose line several containers use, or one and a thread.
+def taken_by_several(holds: Array, cpus: int, *, containers: bool) -> set[int]:
+    """Return the locks that several containers take, or one and a thread in charged work.
 
-    ``container``: of each party, below 0 for a kernel thread in charged work.
+    ``holds`` as `Recording` has it; ``cpus``: of each container. If not ``containers``,
+    those that several CPUs take.
     """
-    wanted = {address >> LINE_SHIFT for address in addresses}
+    several = SEVERAL_CONTAINERS if containers else SEVERAL_CPUS
+    takers: dict[int, set[int]] = defaultdict(set)
+    found: set[int] = set()
+    for row in holds:
+        address, kind = int(row["address"]), int(row["kind"])
+        if kind & several:
+            found.add(address)
+        thread = kind & IN_CHARGED_WORK
+        takers[address].add(-1 if thread else int(row["cpu"]) // (cpus if containers else 1))
+    return found | {address for address, who in takers.items() if len(who) > 1}
+
+
+def used_by_several(recorded: Recording, whose: Array) -> set[int]:
+    """Return the locks that others use than take them: those who wait, and who is not seen.
+
+    ``whose``: the container or CPU of each party, below 0 for a kernel thread in charged work.
+    A lock's word is used by who spins for it. Of a lock whose readers write no word of it, who
+    uses its line.
+    """
+    holds = recorded.holds
+    every = np.unique(holds["address"])
+    unseen = np.unique(holds["address"][(holds["kind"] & UNSEEN) != 0])
     users: dict[int, set[int]] = defaultdict(set)
-    for party, whose in zip(recorded.parties, container, strict=True):
+    for party, who in zip(recorded.parties, whose, strict=True):
+        accesses = party.accesses["address"][_own(party.accesses["context"])]
+        words = every[np.isin(every, accesses)].tolist()
         keys = party.lines["key"]
-        own = keys[kinds_of(keys) != int(Kind.BACKGROUND)]
-        for number in wanted.intersection(numbers_of(own).tolist()):
-            users[number].add(max(-1, int(whose)))
-    return {address for address in addresses if len(users[address >> LINE_SHIFT]) > 1}
+        lines = numbers_of(keys[kinds_of(keys) != int(Kind.BACKGROUND)])
+        words += unseen[np.isin(unseen >> LINE_SHIFT, lines)].tolist()
+        for word in words:
+            users[word].add(max(-1, int(who)))
+    return {word for word, found in users.items() if len(found) > 1}
+
+
+def _own(contexts: Array) -> Array:
+    return np.asarray(kind_in(contexts) != Kind.BACKGROUND)
 
 
 class HeldLocks:
     """Names and adds up what the recorder has of times.
 
-    ``name``: object and field at an address; ``code``: the function that an address
-    is in, ``is_code``: whether it is in any.
+    ``name``: object and field at an address; ``code``: the function that an address is in.
     """
 
     def __init__(
@@ -81,14 +124,12 @@ class HeldLocks:
         operations: int,
         name: Callable[[int], tuple[str, str]],
         code: Callable[[int], str],
-        is_code: Callable[[int], bool],
     ) -> None:
         self._recorded = recorded
         self._sleeps = sleeps
         self._operations = operations
         self._name = name
         self._code = code
-        self._is_code = is_code
 
     def _function(self, number: int) -> Sleep:
         if number == NOWHERE or number >= len(self._sleeps):
@@ -96,11 +137,10 @@ class HeldLocks:
         return self._sleeps[number]
 
     def _at(self, sleep: Sleep, at: int) -> str:
-        """The lock that is waited for; else the caller of the function that waits."""
+        """The lock that is waited for, if it is known; else who called the function that waits."""
         if not at:
             return ""
-        # If its caller was not seen to try any lock, the recorder has the call.
-        if sleep.function in TRIED and not self._is_code(at):
+        if sleep.function in TRIED:
             return lock_name(*self._name(at))
         return self._code(at)
 
@@ -114,7 +154,9 @@ class HeldLocks:
             return None
         sums = self._sums(shown)
         locks = [self._lock(address, holders) for address, holders in sums.items()]
-        locks = [lock for lock in locks if lock.ns or any(one.slept for one in lock.holders)]
+        # Of a lock that others share awake it may be known alone how long they waited for it.
+        telling = [lock.ns or any(one.slept or one.tried for one in lock.holders) for lock in locks]
+        locks = [lock for lock, tells in zip(locks, telling, strict=True) if tells]
         locks.sort(key=_order)
         return Held(locks=_kept(locks), waits=self._waits(locks))
 
@@ -125,13 +167,17 @@ class HeldLocks:
         for row in recorded.holds:
             if int(row["address"]) not in wanted:
                 continue
-            who = self._code(int(row["taker"])), int(row["kind"])
+            who = self._code(int(row["taker"])), int(row["kind"]) & _KIND
             found = sums[int(row["address"])][who]
             found.times += int(row["times"])
             found.slept += int(row["slept"])
             found.asleep += int(row["asleep_ns"])
             found.ns += int(row["instructions"]) * recorded.instruction_ns + int(row["asleep_ns"])
+            found.own_asleep += int(row["own_asleep_ns"])
+            found.at_most += int(row["asleep_at_most_ns"])
             found.longest = max(found.longest, int(row["longest_ns"]))
+            found.longest_slept = max(found.longest_slept, int(row["longest_slept_ns"]))
+            found.longest_at_most = max(found.longest_at_most, int(row["longest_at_most_ns"]))
             found.tried += int(row["tried"])
             found.tried_ns += int(row["tried_ns"])
             found.longest_tried = max(found.longest_tried, int(row["longest_tried_ns"]))
@@ -158,7 +204,11 @@ class HeldLocks:
                 slept=one.slept / each,
                 ns=one.ns / each,
                 asleep_ns=one.asleep / each,
+                own_asleep_ns=one.own_asleep / each,
+                asleep_at_most_ns=one.at_most / each,
                 longest_ns=float(one.longest),
+                longest_slept_ns=float(one.longest_slept),
+                longest_at_most_ns=float(one.longest_at_most),
                 sleeps=self._spells(one),
                 tried=one.tried / each,
                 tried_ns=one.tried_ns / each,
@@ -184,41 +234,50 @@ class HeldLocks:
 
     def _waits(self, locks: list[HeldLock]) -> list[Wait]:
         """Functions that wait but for locks and events, with the locks that are held meanwhile."""
-        under: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        under: dict[tuple[str, str, bool], dict[str, float]]
+        under = defaultdict(lambda: defaultdict(float))
         for lock in locks:
             for holder in lock.holders:
                 name = f"{lock.name}, shared" if holder.shared else lock.name
                 for spell in holder.sleeps:
-                    under[spell.function, spell.at][name] += spell.ns
-        calls: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
-        sums: dict[tuple[str, str, str], _Sum] = defaultdict(_Sum)
+                    under[spell.function, spell.at, holder.charged][name] += spell.ns
+        calls: dict[tuple[str, str, int], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        sums: dict[tuple[str, str, str, int], _Sum] = defaultdict(_Sum)
         for row in self._recorded.waits:
             sleep = self._function(int(row["function"]))
-            if sleep.kind in ("lock", "event", "timer", "preempted"):
+            if sleep.kind in _UNTOLD:
                 continue
             function, by = plain_name(sleep.function), self._code(int(row["at"]))
-            one = sums[sleep.kind, function, by]
+            charged = int(row["kind"]) & IN_CHARGED_WORK
+            one = sums[sleep.kind, function, by, charged]
             # One that ends by calling another one of that name is called once.
-            called = calls[function, by]
+            called = calls[function, by, charged]
             called[sleep.function] += int(row["times"])
             one.times = max(called.values())
             one.slept += int(row["slept"])
             one.ns += int(row["ns"])
             one.longest = max(one.longest, int(row["longest_ns"]))
+            one.longest_at_most = max(one.longest_at_most, int(row["longest_at_most_ns"]))
+            one.asleep += int(row["asleep_ns"])
+            one.unlocked += int(row["unlocked_ns"])
         found = [
             Wait(
                 kind=_kind(kind),
                 function=function,
                 by=by,
+                charged=bool(charged),
                 times=one.times / self._operations,
                 slept=one.slept / self._operations,
                 ns=one.ns / self._operations,
+                asleep_ns=one.asleep / self._operations,
+                unlocked_ns=one.unlocked / self._operations,
                 longest_ns=float(one.longest),
-                under=_longest(under[function, by]),
+                longest_at_most_ns=float(one.longest_at_most),
+                under=_longest(under[function, by, bool(charged)]),
             )
-            for (kind, function, by), one in sums.items()
+            for (kind, function, by, charged), one in sums.items()
         ]
-        return sorted(found, key=lambda wait: (-wait.ns, wait.function, wait.by))
+        return sorted(found, key=lambda wait: (-wait.ns, wait.function, wait.by, wait.charged))
 
 
 def _candidates(holds: Array) -> list[int]:
@@ -251,7 +310,7 @@ def _kept(locks: list[HeldLock]) -> list[HeldLock]:
 
 
 def _held_once(lock: HeldLock) -> float:
-    return max((one.longest_ns for one in lock.holders if one.slept), default=0.0)
+    return max((one.longest_asleep_ns for one in lock.holders), default=0.0)
 
 
 def _waited_once(lock: HeldLock) -> float:

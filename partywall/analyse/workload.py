@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from partywall.analyse import names, pairs, transfers, verdict
 from partywall.analyse.beside import Side, touch
-from partywall.analyse.held import HeldLocks, used_by_several
+from partywall.analyse.held import HeldLocks, taken_by_several, used_by_several
 from partywall.analyse.judgement import Judgement
 from partywall.analyse.shares import shares
 from partywall.analyse.sharing import Uses
@@ -197,10 +197,11 @@ class Analysis:
     def _held(self, judged: Judgement) -> Held | None:
         """For how long locks are held that containers share, or the CPUs of one."""
         recorded, own = self._recorded, self._own
-        every = {int(address) for address in recorded.holds["address"]}
+        containers = self._setting.scope == "between"
+        cpus = self._setting.topology.cpus
         parties = self._setting.parties
-        whose = parties.container if self._setting.scope == "between" else parties.cpu
-        shared = used_by_several(recorded, whose, every)
+        shared = taken_by_several(recorded.holds, cpus, containers=containers)
+        shared |= used_by_several(recorded, parties.container if containers else parties.cpu)
         # What one lets go of and another takes up is each one's own.
         handed = judged.sharing == verdict.HANDED_OVER
         passed = set(own.lines.number[handed].tolist())
@@ -217,12 +218,7 @@ class Analysis:
             operations=self._setting.operations,
             name=own.namer.at,
             code=lambda address: in_source(self._code.name(address).function),
-            is_code=self._is_code,
         ).conclude(shown)
-
-    def _is_code(self, address: int) -> bool:
-        start, end = (self._symbols.by_name(name) for name in ("_stext", "_etext"))
-        return bool(start and end and start[0].address <= address < end[0].address)
 
     def _instructions(self) -> Instructions:
         parties, operations = self._recorded.parties, self._setting.operations

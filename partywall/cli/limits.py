@@ -15,7 +15,7 @@ from partywall.results.result import Result
 
 @dataclass(frozen=True)
 class Limits:
-    """What fails: more transfers per operation, and locks that are held asleep for longer.
+    """What fails: more transfers per operation, and locks that keep others out for longer.
 
     ``held`` in milliseconds; ``growth`` in bytes that an operation leaves behind and nobody is
     charged for; None for any.
@@ -61,8 +61,8 @@ held_option = click.option(
     "--fail-held",
     type=RATE,
     metavar="MS",
-    help="Exit with 1 if a lock in a line that containers share is held for more milliseconds of "
-    "the guest's time, by one alone that sleeps.",
+    help="Exit with 1 if a lock that containers share keeps others out for more milliseconds of "
+    "the guest's time, once: because a holder sleeps, or as long as one sleeps for it.",
 )
 growth_option = click.option(
     "--fail-growth",

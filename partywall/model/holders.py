@@ -8,18 +8,23 @@ from dataclasses import dataclass
 
 from partywall.results.result import WorkloadResult
 
+DELAYS = frozenset(("rcu", "work", "stop", "memory", "device"))
+"""Kinds of waits that delay an operation: the others are for what its own processes do."""
+
 
 @dataclass(frozen=True)
 class Holding:
     """One lock: instructions per operation under it and no later one, and under it.
 
-    ``asleep``: nanoseconds per operation for which its holder sleeps, for that one alone.
+    ``asleep``: nanoseconds per operation for which its holder sleeps, for that one alone;
+    ``last``: of these, those for no lock, while none was held that was taken later.
     """
 
     name: str
     own: float
     held: float
     asleep: float
+    last: float
 
 
 def holdings(result: WorkloadResult) -> Iterator[Holding]:
@@ -28,8 +33,23 @@ def holdings(result: WorkloadResult) -> Iterator[Holding]:
     locks = [lock for lock in result.held.asleep if lock.own_asleep_ns] if result.held else []
     asleep = {lock.address: lock for lock in locks}
     for lock in result.locks:
-        slept = asleep.pop(lock.address).own_asleep_ns if lock.address in asleep else 0.0
+        found = asleep.pop(lock.address, None)
+        slept, last = (found.own_asleep_ns, found.last_asleep_ns) if found else (0.0, 0.0)
         if lock.instructions or slept:
-            yield Holding(lock.name, lock.own, lock.instructions, slept)
+            yield Holding(lock.name, lock.own, lock.instructions, slept, last)
     for other in asleep.values():
-        yield Holding(other.name, 0.0, 0.0, other.own_asleep_ns)
+        yield Holding(other.name, 0.0, 0.0, other.own_asleep_ns, other.last_asleep_ns)
+
+
+def unlocked(result: WorkloadResult) -> float:
+    """Return the nanoseconds per operation that it waits for by itself, and nobody behind it.
+
+    For a grace period, a worker, memory or a device, with no lock or with one of its own. Charged
+    work is not in it, which waits once for many.
+    """
+    if result.held is None:
+        return 0.0
+    own = [wait for wait in result.held.waits if not wait.charged and wait.kind in DELAYS]
+    served = sum(lock.last_asleep_ns for lock in result.held.asleep)
+    rest = sum(wait.asleep_ns for wait in own) - served
+    return max(sum(wait.unlocked_ns for wait in own), rest)

@@ -21,12 +21,10 @@ import numpy as np
 from pydantic import Field
 
 from partywall.core.topology import Topology
-from partywall.model import both
-from partywall.model.holders import holdings
+from partywall.model import both, unknowns
+from partywall.model.holders import holdings, unlocked
 from partywall.model.network import solve
 from partywall.model.profiles import Profile
-from partywall.record.functions import takes_lock
-from partywall.record.recording import LINE_SIZE
 from partywall.results.document import Model
 from partywall.results.result import Line, Wall, WorkloadResult
 
@@ -148,13 +146,15 @@ class Queue:
     visits for each that writes, 0 if not known. ``own``: instructions that run under
     the lock and under none taken later, so that the sum over all locks counts none
     twice. ``held``: all that run while it is held; ``asleep``: nanoseconds for which its
-    holder sleeps, which are no instructions.
+    holder sleeps, which are no instructions; ``last``: of these, those that the sum over all
+    locks counts once, as it does ``own``.
     """
 
     writes: float
     own: float = 0.0
     held: float = 0.0
     asleep: float = 0.0
+    last: float = 0.0
     reads: float = 0.0
     reads_per_write: float = 0.0
     measured: int = 1
@@ -183,6 +183,8 @@ class Work:
     queues: tuple[Queue, ...]
     alone: float = 0.0
     """Transfers per op on lines that nobody queues for."""
+    waits: float = 0.0
+    """Nanoseconds per op asleep that nobody else waits for."""
     processes: int = 1
     """Of each container, each on a CPU."""
 
@@ -215,14 +217,14 @@ def load(work: Work, count: int, cores: int, instruction: float, transfer: float
     outside = compute - sum(queue.own for queue in work.queues) * instruction
     others = (min(count, max(1, cores // work.processes)) - 1) * work.processes
     found = solve(
-        [queue.writes * moved + queue.own * instruction for queue in work.queues],
-        max(0.0, outside) + work.alone * moved,
+        [queue.writes * moved + _served(queue, instruction) for queue in work.queues],
+        max(0.0, outside) + work.waits + work.alone * moved,
         running,
         [queue.reads_among(others) * moved for queue in work.queues],
         [queue.lines for queue in work.queues],
     )
     waits = [
-        max(0.0, there - queue.own * instruction)
+        max(0.0, there - _served(queue, instruction))
         for there, queue in zip(found.at_each, work.queues, strict=True)
     ]
     each = found.throughput / running
@@ -232,8 +234,10 @@ def load(work: Work, count: int, cores: int, instruction: float, transfer: float
         queue.writes / queue.lines * moved + one
         for queue, one in zip(work.queues, held, strict=True)
     ]
-    # Who has a lock asleep for longer than he computes is bound by it alone.
-    alone = max([compute, *held])
+    # What one alone sleeps comes on top of what he computes; and a lock that he has asleep for
+    # longer, for others that have another one, bounds him by itself.
+    slept = work.waits + sum(queue.last for queue in work.queues)
+    alone = max([compute + slept, *held])
     worst = max(range(len(busy)), key=busy.__getitem__, default=None)
     if worst is not None and each * running * busy[worst] > 1:
         waits[worst] += running * busy[worst] - 1 / each
@@ -244,6 +248,11 @@ def load(work: Work, count: int, cores: int, instruction: float, transfer: float
         at_lines=tuple(wait * each for wait in waits),
         alone=alone,
     )
+
+
+def _served(queue: Queue, instruction: float) -> float:
+    """Nanoseconds of an operation under a lock, and under none that was taken later."""
+    return queue.own * instruction + queue.last
 
 
 def _range(values: Sequence[float]) -> Range:
@@ -289,10 +298,6 @@ def predict_work(work: Work, profile: Profile, counts: Sequence[int] | None = No
     return points
 
 
-def _is_lock(line: Line) -> bool:
-    return any(takes_lock(site.function) for site in line.code)
-
-
 def line_queue(transfers: float, writing: float, reading: float, others: int) -> Queue:
     """Return what is asked of a line with these transfers and visits per operation.
 
@@ -333,7 +338,7 @@ def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
             moved = station.transfers if number else 0.0
             yield station.model_copy(update={"deferred": moved}), queue
     for lock in holdings(result):
-        queue = Queue(0.0, own=lock.own, held=lock.held, asleep=lock.asleep)
+        queue = Queue(0.0, own=lock.own, held=lock.held, asleep=lock.asleep, last=lock.last)
         station = Station(object=lock.name, line=0, transfers=0.0)
         figures = {"own": queue.own, "held": queue.held, "asleep": queue.asleep}
         yield station.model_copy(update=figures), queue
@@ -379,35 +384,10 @@ def _work(result: WorkloadResult, queues: Iterable[Queue]) -> Work:
         instructions=max(1.0, result.instructions.ran),
         queues=tuple(queues),
         alone=both.elsewhere(result),
+        waits=unlocked(result),
         # Within one container it is its CPUs that are counted, a process on each.
         processes=result.topology.cpus if result.scope == "between" else 1,
     )
-
-
-def unknowns(result: WorkloadResult) -> list[str]:
-    """What else bounds a measured workload, and can't be told from it."""
-    found = []
-    # Where the guest's clock was read it is known for how long holders sleep, and for who
-    # sleeps and holds nothing nobody waits.
-    timed = result.held is not None
-    if not timed:
-        found += [
-            f"how long {call.function} takes ({call.per_op:.2g} per op)" for call in result.waits
-        ]
-    for lock in [] if timed else result.locks:
-        for share, doing in ((lock.slept, "sleep"), (lock.waited, "wait for RCU")):
-            if share:
-                found.append(f"how long holders of {lock.name} {doing} ({share:.2g} per op)")
-    known = {int(lock.address, 16) // LINE_SIZE for lock in result.locks}
-    locks = dict.fromkeys(
-        wall.object.name
-        for wall in both.lines(result)
-        if _is_lock(wall) and int(wall.address, 16) // LINE_SIZE not in known
-    )
-    found += [f"how long {name} is held" for name in locks]
-    if result.topology.containers > 1 and result.inside:
-        found.append(f"{len(result.inside)} lines that CPUs of one container share")
-    return found
 
 
 def predict(
@@ -440,5 +420,5 @@ def predict(
             for number, (station, _) in enumerate(asked)
         ],
         handed_over=work.alone,
-        unknown=unknowns(result),
+        unknown=unknowns.of(result),
     )

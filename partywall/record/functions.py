@@ -27,7 +27,11 @@ WAITS = (
 ROLES: tuple[tuple[str, str], ...] = (
     ("switch", r"__switch_to_asm"),
     ("syscall_entry", r"entry_SYSCALL_64"),
-    ("irq", r"asm_sysvec_\w+|asm_common_interrupt|asm_spurious_interrupt"),
+    (
+        "irq",
+        r"asm_sysvec_(?!apic_timer_interrupt\Z)\w+|asm_common_interrupt|asm_spurious_interrupt",
+    ),
+    ("timer", r"asm_sysvec_apic_timer_interrupt"),
     ("exception", r"asm_exc_\w+"),
     ("softirq", r"handle_softirqs|__do_softirq"),
     ("scheduler", r"__schedule"),
@@ -37,8 +41,8 @@ ROLES: tuple[tuple[str, str], ...] = (
     # nothing to a reader without the code that takes the lock.
     (
         "leaf",
-        r"_raw_(spin|read|write)_(try)?(un)?lock\w*|(__)?(down|up)_(read|write)\w*|downgrade_write"
-        r"|(__)?mutex_(try|un)?lock\w*|rtnl_(lock|lock_killable|trylock)|_atomic_dec_and_\w+"
+        r"_raw_(spin|read|write)_(try)?(un)?lock\w*|_{0,2}(down|up)_(read|write)\w*|downgrade_write"
+        r"|(__|ww_)?mutex_(try|un)?lock\w*|rtnl_(lock|lock_killable|trylock)|_atomic_dec_and_\w+"
         r"|lockref_\w+|refcount_\w+"
         r"|rcuref_\w+|__srcu_read_(un)?lock|percpu_counter_\w+|list_lru_\w+"
         r"|(__)?list_(add|del)_\w+|rb_(insert_color|erase|next|first)|idr_\w+|ida_\w+"
@@ -47,11 +51,12 @@ ROLES: tuple[tuple[str, str], ...] = (
     ),
     (
         "lock",
-        r"_raw_(spin|write)_(try)?lock\w*|mutex_(try)?lock\w*|down_write(_killable|_trylock)?",
+        r"_raw_(spin|write)_(try)?lock\w*|(ww_)?mutex_(try)?lock\w*"
+        r"|down_write(_killable|_trylock)?(_nested)?|_down_write_nest_lock",
     ),
     (
         "lock_shared",
-        r"_raw_read_(try)?lock\w*|down_read(_killable|_interruptible|_trylock)?",
+        r"_raw_read_(try)?lock\w*|down_read(_killable|_interruptible|_trylock)?(_nested|_non_owner)?",
     ),
     (
         # What is done while a lock is waited for, and what writes the lock's word meanwhile.
@@ -62,6 +67,8 @@ ROLES: tuple[tuple[str, str], ...] = (
         r"|rwsem_down_(read|write)_slowpath|rwsem_mark_wake)(\.\w+)*",
     ),
     ("wait", "|".join(WAITS)),
+    # What a timer calls that wakes who sleeps until a time.
+    ("wakes", r"hrtimer_wakeup|process_timeout"),
     # What gives a lock back whose word only shows then, see `TAKES`.
     ("give", r"percpu_up_write"),
     # They call, jump or return for others, so that a processor does not speculate.
@@ -118,6 +125,20 @@ TRIED |= {"rwsem_down_write_slowpath"}
 
 TAKES = frozenset(("percpu_down_write",))
 """Those that wait for a lock which their caller has then, but which others may take for him."""
+
+_BY_CLOCK = frozenset(("rcu", "timer"))
+
+
+def by_clock(kind: str, function: str) -> bool:
+    """Return whether what a function waits for comes by the clock: a timer, or a grace period.
+
+    One that is expedited ends when all CPUs have answered an interrupt.
+
+    >>> [by_clock("rcu", name) for name in ("synchronize_rcu", "synchronize_rcu_expedited")]
+    [True, False]
+    """
+    return kind in _BY_CLOCK and "_expedited" not in function
+
 
 NEEDED = (
     "__switch_to_asm",

@@ -12,7 +12,16 @@ from pathlib import Path
 from partywall.core.elf import Symbol, Symbols, load_symbols, read_memory
 from partywall.core.errors import EnvironmentProblem
 from partywall.record import clock
-from partywall.record.functions import NEEDED, ROLES, SLEEPS, TAKES, TRIED, WAITS, in_source
+from partywall.record.functions import (
+    NEEDED,
+    ROLES,
+    SLEEPS,
+    TAKES,
+    TRIED,
+    WAITS,
+    by_clock,
+    in_source,
+)
 from partywall.workloads import Workload
 
 _PAGE, _STACK = 0x1000, 0x4000
@@ -113,14 +122,22 @@ def _system_calls(vmlinux: Path, symbols: Symbols) -> list[str]:
     return lines
 
 
+def _waiting(kind: str, name: str) -> str:
+    """The recorder's word for how a function waits."""
+    if name in TAKES:
+        return "sleep_take"
+    if name in TRIED:
+        return "sleep_lock"
+    return "sleep_time" if by_clock(kind, name) else "sleep"
+
+
 def _sleeps(functions: dict[str, list[Symbol]]) -> tuple[list[str], list[Sleep]]:
     lines: list[str] = []
     found: list[Sleep] = []
     for kind, pattern in SLEEPS:
         whole = re.compile(rf"(?:{pattern})\Z")
         for name in sorted(filter(whole.match, functions)):
-            role = "sleep_take" if name in TAKES else "sleep_lock" if name in TRIED else "sleep"
-            lines += _lines(role, functions[name], len(found))
+            lines += _lines(_waiting(kind, name), functions[name], len(found))
             found.append(Sleep(name, kind))
     return lines, found
 
@@ -143,8 +160,7 @@ def build(vmlinux: Path, workload: Workload) -> Hooks:
             names.discard("ret_from_fork")
         for name in sorted(names):
             lines += _lines(role, functions[name])
-    at = clock.place(vmlinux, symbols)
-    lines += [] if at is None else [f"clock {at:x}"]
+    lines += [f"{word} {at:x}" for word, at in clock.places(vmlinux, symbols).items()]
     sleeping, sleeps = _sleeps(functions)
     lines += sleeping
     lines += _system_calls(vmlinux, symbols)

@@ -38,9 +38,12 @@ LINE = np.dtype(
         ("slices", "<u4"),
     ]
 )
-# Before version 7 the recorder knew no containers, and before version 8 no time.
+# Before version 7 the recorder knew no containers, and before version 8 no time, which
+# version 8 had too short: these are passed over.
 _UNCROSSED = 6
 _UNTIMED = 7
+_TOO_SHORT = 8
+_BYTES_TOO_SHORT = (88, 56, 48)
 _LINE_UNCROSSED = np.dtype([(name, LINE[name]) for name in LINE.names or () if name != "crossings"])
 PATTERN = np.dtype([("key", "<u8"), ("read", "u1"), ("written", "u1"), ("visits", "<u4")])
 ACCESS = np.dtype(
@@ -73,11 +76,16 @@ HOLD = np.dtype(
         ("times", "<u8"),
         ("slept", "<u8"),
         ("instructions", "<u8"),
+        ("own_asleep_ns", "<u8"),
         ("asleep_ns", "<u8"),
+        ("asleep_at_most_ns", "<u8"),
         ("longest_ns", "<u8"),
+        ("longest_slept_ns", "<u8"),
+        ("longest_at_most_ns", "<u8"),
         ("tried", "<u8"),
         ("tried_ns", "<u8"),
         ("longest_tried_ns", "<u8"),
+        ("cpu", "<u8"),
     ]
 )
 SLEEP = np.dtype(
@@ -95,14 +103,22 @@ WAIT = np.dtype(
     [
         ("function", "<u8"),
         ("at", "<u8"),
+        ("kind", "<u8"),
         ("times", "<u8"),
         ("slept", "<u8"),
         ("ns", "<u8"),
+        ("asleep_ns", "<u8"),
+        ("asleep_at_most_ns", "<u8"),
+        ("unlocked_ns", "<u8"),
         ("longest_ns", "<u8"),
+        ("longest_at_most_ns", "<u8"),
     ]
 )
 SHARED, IN_CHARGED_WORK = 1, 2
-"""Bits of ``kind`` in HOLD and SLEEP."""
+"""Bits of ``kind`` in HOLD and SLEEP, and the second one in WAIT."""
+
+SEVERAL_CPUS, SEVERAL_CONTAINERS, UNSEEN = 4, 8, 16
+"""Further bits of ``kind`` in HOLD: who held it besides ``cpu``, UNSEEN: nobody knows who."""
 
 NOWHERE = 0xFFFF
 """Number of no function that waits: the task was preempted."""
@@ -250,14 +266,14 @@ def parse(data: bytes) -> Recording:
     reader = _Reader(data)
     reader.take(len(MAGIC))
     version, parties, distance, sites, stacks, counts = reader.numbers("6I")
-    if version not in (VERSION, _UNTIMED, _UNCROSSED):
+    if version not in (VERSION, _TOO_SHORT, _UNTIMED, _UNCROSSED):
         raise RecordingError(
             f"the recording is of version {version}, this program reads {VERSION}",
             "run partywall prepare, which builds the recorder anew",
         )
     (locks,) = reader.numbers("I")
     holds, sleeps, waits, instruction_ns = (0, 0, 0, 0)
-    if version == VERSION:
+    if version >= _TOO_SHORT:
         holds, sleeps, waits, instruction_ns = reader.numbers("4I")
     if len(data) < reader.at + 12:
         raise RecordingError("the recording is truncated", "run the check again")
@@ -273,6 +289,10 @@ def parse(data: bytes) -> Recording:
     site_array = body.array("<u8", 2 * sites).reshape(-1, 2)
     stack_array = body.array("<u8", stacks)
     lock_array = body.array(LOCK, locks)
+    if version == _TOO_SHORT:
+        rows = zip(_BYTES_TOO_SHORT, (holds, sleeps, waits), strict=True)
+        body.take(sum(size * count for size, count in rows))
+        holds = sleeps = waits = instruction_ns = 0
     hold_array = body.array(HOLD, holds)
     sleep_array = body.array(SLEEP, sleeps)
     wait_array = body.array(WAIT, waits)

@@ -22,6 +22,9 @@ LEAST = 1_000.0
 LONG = 1e6
 """Nanoseconds: what is held for so long once is told however seldom it is."""
 
+APART = 1.25
+"""From so many times on, a time and what it is at most by the clock are both told."""
+
 
 def ms(ns: float) -> str:
     """Nanoseconds as milliseconds.
@@ -30,6 +33,17 @@ def ms(ns: float) -> str:
     ['0 ms', '0.14 ms', '13.2 ms']
     """
     return f"{rate(ns / 1e6)} ms"
+
+
+def span(ns: float, at_most: float) -> str:
+    """Nanoseconds as a number of milliseconds, and what these are at most if that is more.
+
+    >>> [span(4e6, at_most) for at_most in (4.1e6, 20e6)]
+    ['4.00', '4.00 to 20.0']
+    """
+    said = rate(ns / 1e6)
+    apart = at_most >= max(APART * ns, LEAST)
+    return f"{said} to {rate(at_most / 1e6)}" if apart else said
 
 
 def asleep(workload: WorkloadResult, least: float = LEAST) -> list[HeldLock]:
@@ -46,8 +60,13 @@ def longest(workload: WorkloadResult) -> HeldLock | None:
 
 
 def over(workload: WorkloadResult, limit: float) -> list[HeldLock]:
-    """Return the locks that are held for longer than so many milliseconds, and asleep."""
-    return [lock for lock in asleep(workload, 0.0) if lock.longest_ns > limit * 1e6]
+    """Return the locks that keep others out for longer than so many milliseconds, once.
+
+    Because a holder sleeps, alone or with others that share it, or because somebody slept for
+    it, whoever had it.
+    """
+    locks = [] if workload.held is None else workload.held.locks
+    return [lock for lock in locks if lock.once_ns > limit * 1e6]
 
 
 def brief(workload: WorkloadResult) -> str:
@@ -87,7 +106,7 @@ def blocks(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
         )
         for lock in shown:
             table.add_row(
-                rate(max(one.longest_ns for one in lock.told) / 1e6),
+                _longest(lock),
                 rate(sum(one.ns for one in lock.told) / 1e6),
                 rate(sum(_asleep(lock)) / 1e6),
                 rate(lock.waited_ns / 1e6),
@@ -99,10 +118,16 @@ def blocks(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
     yield from _waits(workload, verbose)
 
 
+def _longest(lock: HeldLock) -> str:
+    """For how long those who are told of have it at most."""
+    once = max((one.longest_asleep_ns for one in lock.told), default=0.0)
+    by_clock = max((one.longest_by_clock_ns for one in lock.told), default=0.0)
+    return span(once, by_clock) if once else rate(lock.longest_ns / 1e6)
+
+
 def _telling(lock: HeldLock, least: float) -> bool:
-    """Whether its holders sleep for long, in all or once."""
-    once = max((one.longest_ns for one in lock.told if one.slept), default=0.0)
-    return sum(_asleep(lock)) > least or once >= LONG
+    """Whether it keeps others out asleep for long, in all or once."""
+    return sum(_asleep(lock)) > least or lock.once_ns >= LONG
 
 
 def _asleep(lock: HeldLock) -> list[float]:
@@ -114,6 +139,9 @@ def _holders(lock: HeldLock, verbose: bool) -> Iterator[Text]:
     found = [one for one in lock.told if one.asleep_ns > 0]
     for one in found if verbose else found[:2]:
         yield text(_holder(one), "cyan")
+    tried = max((one.longest_tried_ns for one in lock.holders), default=0.0)
+    if tried >= LONG and tried > max((one.longest_asleep_ns for one in lock.holders), default=0.0):
+        yield text(f"slept for until it was had: {ms(tried)} at most")
 
 
 def _holder(one: Holder) -> str:
@@ -143,12 +171,12 @@ def _waits(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
     table = columns(("times/op", "ms/op", "at most"), "function, who calls it, under which locks")
     shown = waits if verbose else waits[:SHOWN]
     for wait in shown:
-        pieces = [text(wait.function, "bold"), text(f"from {wait.by}", "cyan")]
+        charged = ", charged" if wait.charged else ""
+        pieces = [text(wait.function, "bold"), text(f"from {wait.by}{charged}", "cyan")]
         if wait.under:
             pieces.append(text(f"under {' and '.join(wait.under)}"))
-        table.add_row(
-            rate(wait.times), rate(wait.ns / 1e6), rate(wait.longest_ns / 1e6), Flow(*pieces)
-        )
+        longest = span(wait.longest_ns, wait.longest_at_most_ns or 0.0)
+        table.add_row(rate(wait.times), rate(wait.ns / 1e6), longest, Flow(*pieces))
     yield indent(table, 2)
     if len(waits) > len(shown):
         yield more(len(waits) - len(shown), "wait")

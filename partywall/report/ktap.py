@@ -27,7 +27,7 @@ def render(
 
     ``fail_above``: transfers per operation that a wall may have, all its lines together;
     with more, they and its workload are ``not ok``. ``fail_held``: milliseconds for which
-    a lock may be held, if its holder sleeps; ``fail_growth``: bytes that an operation may
+    a lock may keep others out because somebody sleeps; ``fail_growth``: bytes that an operation may
     leave behind and nobody is charged for; None for any.
     """
     if not fail_above >= 0:
@@ -77,7 +77,7 @@ def _workload(
         for line in _wall(wall, position, shape.containers):
             yield f"  {line}"
     for position, lock in enumerate(asleep, len(over) + 1):
-        yield f"  {_diagnostic(f'{lock.name}: {held.ms(lock.longest_ns)} at most')}"
+        yield f"  {_diagnostic(f'{lock.name}: {held.ms(lock.once_ns)} at most')}"
         yield f"  not ok {position} {_description(f'{lock.name} held')}"
     for position, kind in enumerate(left, len(over) + len(asleep) + 1):
         yield f"  {_diagnostic(f'{kind.what}: {memory.size(kind.uncharged)} charged to nobody')}"

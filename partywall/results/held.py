@@ -62,11 +62,38 @@ class Holder(Model):
     slept: float = Field(description="Of these, those in which the holder slept.")
     ns: float = Field(description="Held in all.")
     asleep_ns: float = Field(description="Of that, while the holder slept.")
+    own_asleep_ns: float = Field(
+        default=0.0,
+        description="Of that, for no lock, and while none was held that was taken later.",
+    )
+    asleep_at_most_ns: float | None = Field(
+        default=None,
+        description="Asleep by the guest's clock, whatever other CPUs ran meanwhile; None if the "
+        "result is older.",
+    )
     longest_ns: float = Field(description="Held at most, once.")
+    longest_slept_ns: float | None = Field(
+        default=None, description="And at most with sleep in it; None if the result is older."
+    )
+    longest_at_most_ns: float | None = Field(
+        default=None, description="The same by the guest's clock; None if the result is older."
+    )
     sleeps: list[Spell] = Field(description="What the holder slept for, longest first.")
     tried: float = Field(description="Times that it slept until it had the lock.")
     tried_ns: float = Field(description="For so long in all.")
     longest_tried_ns: float = Field(description="And at most, once.")
+
+    @property
+    def longest_asleep_ns(self) -> float:
+        """Held at most, once, with sleep in it."""
+        if self.longest_slept_ns is None:
+            return self.longest_ns if self.slept else 0.0
+        return self.longest_slept_ns
+
+    @property
+    def longest_by_clock_ns(self) -> float:
+        """The same by the guest's clock, and no less."""
+        return max(self.longest_asleep_ns, self.longest_at_most_ns or 0.0)
 
 
 class HeldLock(Model):
@@ -108,10 +135,26 @@ class HeldLock(Model):
         return sum(one.asleep_ns for one in self.alone if not one.charged)
 
     @property
+    def last_asleep_ns(self) -> float:
+        """Of that, for no lock, and while none was held that was taken later."""
+        return sum(one.own_asleep_ns for one in self.alone if not one.charged)
+
+    @property
     def longest_ns(self) -> float:
-        """Held exclusively at most: by functions that sleep with it, if there are any."""
-        sleepers = [one for one in self.alone if one.slept]
-        return max((one.longest_ns for one in sleepers or self.alone), default=0.0)
+        """Held exclusively at most, once: with sleep in it, if there is any."""
+        slept = max((one.longest_asleep_ns for one in self.alone), default=0.0)
+        return slept or max((one.longest_ns for one in self.alone), default=0.0)
+
+    @property
+    def once_ns(self) -> float:
+        """For how long others are kept out at most, once.
+
+        By who sleeps with it, alone or not: those that share it keep out who wants it alone,
+        and all behind him. Or as long as anybody slept for it, whoever had it.
+        """
+        held = [one.longest_asleep_ns for one in self.holders]
+        tried = [one.longest_tried_ns for one in self.holders]
+        return max(held + tried, default=0.0)
 
     @property
     def waited_ns(self) -> float:
@@ -148,10 +191,22 @@ class Wait(Model):
     kind: SleepKind
     function: str
     by: str = Field(description="Who called it.")
+    charged: bool = Field(
+        default=False,
+        description="In charged work of a kernel thread, for many operations.",
+    )
     times: float
     slept: float = Field(description="Of these, those in which it slept.")
     ns: float = Field(description="It took in all.")
+    asleep_ns: float = Field(default=0.0, description="Of that, while it slept.")
+    unlocked_ns: float = Field(
+        default=0.0, description="Of these, while no lock was held that keeps others out."
+    )
     longest_ns: float
+    longest_at_most_ns: float | None = Field(
+        default=None,
+        description="By the guest's clock, whatever other CPUs ran; None if the result is older.",
+    )
     under: list[str] = Field(description="Locks that were held meanwhile, longest first.")
 
 

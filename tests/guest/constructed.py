@@ -49,6 +49,12 @@ IN_PAIRS = WORKLOAD.model_copy(update={"variant": "in-pairs"})
 HELD = WORKLOAD.model_copy(update={"variant": "held", "warmup": 2, "window": 16})
 """Nothing but locks that are held for a known time, most of it asleep."""
 
+BUSILY = WORKLOAD.model_copy(update={"variant": "held-busily", "warmup": 1, "window": 1})
+"""The same, once, beside others that run and others that want it."""
+
+MOVED = WORKLOAD.model_copy(update={"variant": "held-moved", "warmup": 1, "window": 4})
+"""The same by who goes from one CPU to another with it, for containers of two."""
+
 MS = 1_000_000
 """Nanoseconds."""
 
@@ -58,6 +64,10 @@ HELD_FOR = {
     "truth_held_percpu": 20 * MS,
     # So many instructions of two nanoseconds, and those that take and release it.
     "truth_held_awake": 2 * 50_000,
+    # A timer's, and a million instructions.
+    "truth_held_queue": 3 * MS,
+    "truth_held_beside": 5 * MS,
+    "truth_held_moved": 12 * MS,
 }
 """By lock, for how long one operation holds it."""
 

@@ -142,7 +142,8 @@ def held(longest: float = 13.2e6, asleep: float = 2e6) -> Held:
         longest_tried_ns=9e6,
     )
     lock = HeldLock(address="0xffffffff82c00040", object="rtnl_mutex", field="", holders=[holder])
-    quick = holder.model_copy(update={"asleep_ns": 10.0, "longest_ns": 20.0, "by": "quick"})
+    short = {"asleep_ns": 10.0, "longest_ns": 20.0, "tried_ns": 5.0, "longest_tried_ns": 30.0}
+    quick = holder.model_copy(update={**short, "by": "quick"})
     more = {"object": "quick_mutex", "address": "0xffffffff82c00080", "holders": [quick]}
     other = lock.model_copy(update=more)
     wait = Wait(

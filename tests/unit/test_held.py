@@ -3,21 +3,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 
 import builders
 import numpy as np
 import pytest
-from recordings import party, recording, visits
+from recordings import access, party, recording, visits
 from rich.console import Console
 
-from partywall.analyse.held import LONGEST, MOST, HeldLocks, used_by_several
-from partywall.model import profiles, queues
-from partywall.model.holders import holdings
+from partywall.analyse.held import LONGEST, MOST, HeldLocks, taken_by_several, used_by_several
+from partywall.model import profiles, queues, unknowns
+from partywall.model.holders import holdings, unlocked
 from partywall.model.predict import outlook
 from partywall.record.functions import SLEEPS, plain_name
 from partywall.record.hooks import Sleep
-from partywall.record.recording import HOLD, NOWHERE, SLEEP, WAIT, Kind, Recording
+from partywall.record.recording import (
+    HOLD,
+    IN_CHARGED_WORK,
+    IRQ,
+    NOWHERE,
+    SLEEP,
+    UNSEEN,
+    WAIT,
+    Recording,
+)
 from partywall.report import compare as comparisons
 from partywall.report import held as report
 from partywall.report import html, ktap, terminal
@@ -29,7 +39,6 @@ from partywall.results.result import WorkloadResult
 
 RTNL, OTHER = 0xFFFFFFFF82C00040, 0xFFFFFFFF82C00080
 CLEANUP, REGISTER, TAIL = 0xFFFFFFFF81000010, 0xFFFFFFFF81000110, 0xFFFFFFFF81000118
-TEXT = range(0xFFFFFFFF81000000, 0xFFFFFFFF82000000)
 
 FUNCTIONS = {CLEANUP >> 8: "cleanup_net", REGISTER >> 8: "register_netdev"}
 SLEPT_IN = (
@@ -38,6 +47,20 @@ SLEPT_IN = (
     Sleep("__mutex_lock", "lock"),
     Sleep("schedule", "event"),
 )
+
+
+def _hold(row: tuple[int, ...]) -> tuple[int, ...]:
+    """A row of HOLD from those of its columns that tests tell apart."""
+    lock, taker, kind, times, slept, instructions, asleep, longest, *tried = row
+    once = longest if slept else 0
+    figures = (instructions, asleep, asleep, asleep, longest, once, once)
+    return (lock, taker, kind, times, slept, *figures, *tried, 0)
+
+
+def _wait(row: tuple[int, ...]) -> tuple[int, ...]:
+    """The same of WAIT."""
+    function, at, times, slept, ns, longest = row
+    return (function, at, 0, times, slept, ns, ns, ns, 0, longest, longest)
 
 
 def timed(
@@ -54,9 +77,9 @@ def timed(
         locks=np.zeros(0),
         parties=(),
         instruction_ns=instruction_ns,
-        holds=np.array(holds, HOLD),
+        holds=np.array([_hold(row) for row in holds], HOLD),
         sleeps=np.array(sleeps, SLEEP),
-        waits=np.array(waits, WAIT),
+        waits=np.array([_wait(row) for row in waits], WAIT),
     )
 
 
@@ -68,7 +91,6 @@ def concluded(recorded: Recording, shown: tuple[int, ...] = (RTNL, OTHER)) -> He
         operations=10,
         name=lambda address: names[address],
         code=lambda address: FUNCTIONS[address >> 8],
-        is_code=lambda address: address in TEXT,
     ).conclude(lambda address: address in shown)
 
 
@@ -109,7 +131,7 @@ def test_a_holder_sleeps_for_what_the_recorder_saw() -> None:
                 (RTNL, CLEANUP, 0, 0, CLEANUP, 2, 100),
                 (RTNL, CLEANUP, 0, 1, CLEANUP, 2, 400),
                 (RTNL, CLEANUP, 0, 2, OTHER, 3, 300),
-                (RTNL, CLEANUP, 0, 2, CLEANUP, 3, 50),
+                (RTNL, CLEANUP, 0, 2, 0, 3, 50),
                 (RTNL, CLEANUP, 0, NOWHERE, 0, 1, 50),
             ],
         )
@@ -119,8 +141,8 @@ def test_a_holder_sleeps_for_what_the_recorder_saw() -> None:
     assert told == [
         ("rcu", "synchronize_rcu", "cleanup_net", 50),
         ("lock", "mutex_lock", "truth_lock", 30),
-        # Of a lock that nobody was seen to try, who waits for it is known.
-        ("lock", "mutex_lock", "cleanup_net", 5),
+        # A lock that nobody was seen to try.
+        ("lock", "mutex_lock", "", 5),
         ("preempted", "preempted", "", 5),
     ]
 
@@ -164,18 +186,61 @@ def test_without_a_clock_nothing_is_known() -> None:
     assert concluded(timed(instruction_ns=0)) is None
 
 
-def test_a_lock_is_shared_if_several_containers_use_its_line_or_one_and_a_thread() -> None:
-    one, two, three = 0x1000, 0x2000, 0x3000
+@pytest.mark.parametrize(
+    ("containers", "cpus", "several"),
+    [(True, 1, {1, 2, 4}), (True, 2, {2, 4}), (False, 2, {1, 2, 4})],
+)
+def test_a_lock_is_shared_if_several_containers_take_it_or_one_and_a_thread(
+    containers: bool, cpus: int, several: set[int]
+) -> None:
+    taken_by = {
+        1: [(0, 0), (0, 1)],
+        2: [(0, 1), (2, 0)],  # a thread's CPU is nobody's
+        3: [(0, 2), (1, 2)],
+        4: [(12, 0)],  # the recorder saw several itself
+        5: [(2, 0), (2, 1)],  # a worker that moves
+    }
+    holds = np.zeros(sum(map(len, taken_by.values())), HOLD)
+    rows = [(lock, *who) for lock, takers in taken_by.items() for who in takers]
+    for row, (lock, kind, cpu) in zip(holds, rows, strict=True):
+        row["address"], row["kind"], row["cpu"] = lock, kind, cpu
+    assert taken_by_several(holds, cpus, containers=containers) == several
+
+
+def test_a_lock_is_shared_by_those_who_spin_for_it_and_by_readers_that_nobody_sees() -> None:
+    spun, beside, unseen, late = 0x1000, 0x2000, 0x3000, 0x4000
+    holds = np.zeros(4, HOLD)
+    holds["address"] = [spun, beside, unseen, late]
+    holds["kind"] = [0, 0, UNSEEN, 0]
     recorded = recording(
-        party(0, [visits(one >> 6, 1, 1), visits(two >> 6, 1, 1)]),
-        party(1, [visits(one >> 6, 1, 1), visits(three >> 6, 1, 1)]),
-        party(2, [visits(two >> 6, 1, 1, kind=Kind.BACKGROUND)]),
-        party(2, [visits(three >> 6, 1, 1)], thread=0x4000),
+        party(0, [visits(unseen >> 6, 1, 1)], [access(spun), access(beside)]),
+        party(1, [visits(unseen >> 6, 1, 1)], [access(spun), access(beside + 8)]),
+        party(2, [], [access(late, context=IRQ)]),
+        party(2, [], [access(late)], thread=0x4000),
     )
-    addresses = {one, two, three}
-    assert used_by_several(recorded, np.array([0, 1, 2, -1]), addresses) == {one, three}
+    recorded = dataclasses.replace(recorded, holds=holds)
+    assert used_by_several(recorded, np.array([0, 1, 2, -1])) == {spun, unseen}
     # CPUs of one container are one.
-    assert used_by_several(recorded, np.array([0, 0, 2, -1]), addresses) == {three}
+    assert used_by_several(recorded, np.array([0, 0, 2, -1])) == set()
+
+
+def test_a_lock_that_others_share_awake_is_known_by_who_sleeps_for_it() -> None:
+    found = concluded(timed([(RTNL, CLEANUP, 1, 20, 0, 50, 0, 900, 10, 200_000_000, 20_000_000)]))
+    assert found is not None
+    assert [lock.object for lock in report.over(workload(found), 5)] == ["rtnl_mutex"]
+
+
+def test_a_wait_is_under_the_locks_of_the_same_work() -> None:
+    recorded = timed(
+        [(RTNL, CLEANUP, 2, 5, 5, 50, 900, 300, 0, 0, 0)],
+        [(RTNL, CLEANUP, 2, 1, CLEANUP, 2, 400)],
+        [(1, CLEANUP, 20, 15, 9_000, 800)] * 2,
+    )
+    recorded.waits["kind"][1] = IN_CHARGED_WORK
+    found = concluded(recorded)
+    assert found is not None
+    under = {wait.charged: wait.under for wait in found.waits}
+    assert under == {False: [], True: ["rtnl_mutex owner"]}
 
 
 def test_every_function_that_waits_waits_for_something_that_results_know() -> None:
@@ -248,7 +313,33 @@ def test_a_lock_that_sleepers_share_is_told_as_shared() -> None:
     text = shown(workload(found.model_copy(update={"locks": [lock]})))
     assert "one asleep for all" not in text
     assert "13.2 3.00 2.00 7.00 rtnl_mutex cleanup_net, shared: synchronize_rcu" in text
-    assert report.over(workload(found.model_copy(update={"locks": [lock]})), 0) == []
+    # They keep out who wants it alone, and all behind him.
+    over = [report.over(workload(Held(locks=[lock], waits=[])), limit) for limit in (13.1, 13.3)]
+    assert over == [[lock], []]
+
+
+def test_a_lock_that_somebody_slept_for_is_over_a_limit_whoever_had_it() -> None:
+    (lock, _) = builders.held().locks
+    awake = lock.holders[0].model_copy(
+        update={"slept": 0.0, "asleep_ns": 0.0, "longest_ns": 9e4, "sleeps": []}
+    )
+    work = workload(Held(locks=[lock.model_copy(update={"holders": [awake]})], waits=[]))
+    assert [len(report.over(work, limit)) for limit in (8.9, 9.1)] == [1, 0]
+    assert "slept for until it was had: 9.00 ms at most" in shown(work)
+    assert "rtnl_mutex: 9.00 ms at most" in ktap.render(builders.result(work), 100.0, 5.0)
+
+
+def test_what_other_cpus_ran_meanwhile_may_be_why_it_took_so_long() -> None:
+    found = builders.held()
+    (lock, _) = found.locks
+    figures = {"longest_slept_ns": 4e6, "longest_at_most_ns": 12e6, "longest_ns": 13e6}
+    holder = lock.holders[0].model_copy(update=figures)
+    told = lock.model_copy(update={"holders": [holder]})
+    wait = found.waits[0].model_copy(update={"longest_at_most_ns": 99e6, "charged": True})
+    text = shown(workload(Held(locks=[told], waits=[wait])))
+    assert "4.00 to 12.0 3.00 2.00 7.00 rtnl_mutex" in text
+    assert "24.0 to 99.0 rcu_barrier from netdev_run_todo, charged" in text
+    assert report.brief(workload(Held(locks=[told], waits=[]))) == "4.00 ms"
 
 
 def test_what_is_held_asleep_bounds_all_together() -> None:
@@ -264,6 +355,51 @@ def test_what_is_held_asleep_bounds_all_together() -> None:
     assert free.points[0].throughput.usual > 100_000
 
 
+def sleeping(*last: float, unlocked: float = 0.0, charged: bool = False) -> WorkloadResult:
+    """An operation that sleeps under locks, one after the other, and without any."""
+    found = builders.held()
+    holder = found.locks[0].holders[0]
+    locks = [
+        found.locks[0].model_copy(
+            update={
+                "address": f"{0x1000 + number:#x}",
+                "holders": [holder.model_copy(update={"asleep_ns": ns, "own_asleep_ns": ns})],
+            }
+        )
+        for number, ns in enumerate(last)
+    ]
+    wait = found.waits[0].model_copy(update={"unlocked_ns": unlocked, "charged": charged})
+    held = Held(locks=locks, waits=[wait])
+    return builders.workload("w", [], held=held).model_copy(update={"locks": [], "waits": []})
+
+
+def test_what_one_alone_sleeps_comes_one_after_the_other() -> None:
+    profile = profiles.load(profiles.DEFAULT)
+    (alone, many) = queues.predict(sleeping(2e6, 2e6), profile, [1, 64]).points
+    assert alone.throughput.usual == pytest.approx(250, rel=0.01)
+    assert alone.relative.usual == 1
+    assert 64 * many.throughput.usual == pytest.approx(500, rel=0.03)
+
+
+def test_what_is_waited_for_under_no_lock_delays_each_and_bounds_nobody() -> None:
+    profile = profiles.load(profiles.DEFAULT)
+    for one, each in [
+        (sleeping(unlocked=4e6), 250),
+        (sleeping(2e6, unlocked=2e6), 250),
+    ]:
+        (alone, few) = queues.predict(one, profile, [1, 2]).points
+        assert alone.throughput.usual == pytest.approx(each, rel=0.01)
+        assert 2 * few.throughput.usual > 1.3 * each
+    # Nor does what it waits for under a lock that it does not share, in no lock's time.
+    own = sleeping(1e3)
+    assert own.held is not None
+    wait = own.held.waits[0].model_copy(update={"asleep_ns": 4e6})
+    hidden = own.model_copy(update={"held": own.held.model_copy(update={"waits": [wait]})})
+    assert unlocked(hidden) == 4e6 - 1e3
+    free = queues.predict(sleeping(unlocked=4e6, charged=True), profile, [1]).points[0]
+    assert free.throughput.usual > 100_000
+
+
 def test_what_sleeps_for_less_than_it_runs_bounds_many_alone() -> None:
     profile = profiles.load(profiles.DEFAULT)
     one = builders.workload("w", [], held=builders.held(asleep=1e3))
@@ -276,8 +412,8 @@ def test_what_the_guests_clock_tells_is_no_longer_unknown() -> None:
     rcu = [CallCount(function="synchronize_rcu", per_op=0.5)]
     lock = builders.lock("rtnl_mutex", 350, slept=0.25, waited=0.25)
     one = builders.workload("w", [], locks=[lock], waits=rcu)
-    assert len(queues.unknowns(one)) == 3
-    assert queues.unknowns(one.model_copy(update={"held": builders.held()})) == []
+    assert len(unknowns.of(one)) == 3
+    assert unknowns.of(one.model_copy(update={"held": builders.held()})) == []
 
 
 def test_a_prediction_says_what_one_lock_lets_through() -> None:
@@ -301,7 +437,6 @@ def test_of_many_locks_those_that_most_runs_under_are_looked_up() -> None:
         operations=1,
         name=lambda address: (f"lock_{address - RTNL >> 6}", ""),
         code=lambda address: "",
-        is_code=lambda address: False,
     ).conclude(lambda address: not looked_up.append(address))
     assert found is not None
     assert len(looked_up) == 65
@@ -375,7 +510,8 @@ def test_what_is_held_for_long_once_is_told_however_seldom() -> None:
     work = workload(Held(locks=[lock], waits=[]))
     assert report.over(work, 5)
     assert "rtnl_mutex" in shown(work)
-    brief = lock.holders[0].model_copy(update={"longest_ns": 900_000.0})
+    times = {"longest_ns": 900_000.0, "longest_tried_ns": 900_000.0}
+    brief = lock.holders[0].model_copy(update=times)
     seldom = lock.model_copy(update={"holders": [brief]})
     assert "rtnl_mutex" not in shown(workload(Held(locks=[seldom], waits=[])))
 
@@ -393,7 +529,6 @@ def test_a_lock_that_is_held_for_long_once_is_among_those_that_are_kept() -> Non
         operations=10,
         name=lambda address: names[address],
         code=lambda address: "cleanup_net",
-        is_code=lambda address: True,
     ).conclude(lambda address: True)
     assert found is not None
     kept = [lock.object for lock in found.locks]

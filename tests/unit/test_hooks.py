@@ -94,7 +94,8 @@ def lines(text: str, role: str) -> list[tuple[int, ...]]:
     [
         ("switch", ["__switch_to_asm"]),
         ("syscall_entry", ["entry_SYSCALL_64"]),
-        ("irq", ["asm_common_interrupt", "asm_sysvec_apic_timer_interrupt"]),
+        ("irq", ["asm_common_interrupt"]),
+        ("timer", ["asm_sysvec_apic_timer_interrupt"]),
         ("exception", ["asm_exc_page_fault"]),
         ("softirq", ["handle_softirqs"]),
         ("scheduler", ["__schedule"]),
@@ -157,7 +158,7 @@ def test_the_usual_stack_is_of_four_pages(tmp_path: Path, bounds: tuple[int | st
 def test_every_line_is_one_that_the_recorder_reads(kernel: Path) -> None:
     text = hooks.build(kernel, workload("kmem_cache_free", charge=("cleanup_net",))).text
     assert text.endswith("\n")
-    numbered = {"syscall", "count", "charge", "sleep", "sleep_lock", "sleep_take"}
+    numbered = {"syscall", "count", "charge", "sleep", "sleep_time", "sleep_lock", "sleep_take"}
     for line in text.splitlines()[1:]:
         role, start, end, *number = line.split(" ")
         assert int(start, 16) < int(end, 16)
@@ -316,8 +317,8 @@ def test_functions_in_which_tasks_sleep_are_numbered_with_what_for(locked: Path)
     built = hooks.build(locked, workload())
     numbers = {one.function: (number, one.kind) for number, one in enumerate(built.sleeps)}
     roles = {
-        "synchronize_rcu": ("sleep", "rcu"),
-        "rcu_barrier": ("sleep", "rcu"),
+        "synchronize_rcu": ("sleep_time", "rcu"),
+        "rcu_barrier": ("sleep_time", "rcu"),
         "__flush_work": ("sleep", "work"),
         "rwsem_down_write_slowpath": ("sleep_lock", "lock"),
         "percpu_down_write": ("sleep_take", "lock"),

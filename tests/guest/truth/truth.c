@@ -12,6 +12,8 @@
 #define WITHOUT_TURNS _IO(0xb7, 3)
 #define IN_PAIRS _IO(0xb7, 4)
 #define HELD _IO(0xb7, 5)
+#define HELD_BUSILY _IO(0xb7, 6)
+#define HELD_MOVED _IO(0xb7, 7)
 
 static int truth;
 static unsigned long containers;
@@ -42,6 +44,10 @@ static void operation(const struct run *run, unsigned long n)
 		what = IN_PAIRS;
 	if (!strcmp(run->variant, "held"))
 		what = HELD;
+	if (!strcmp(run->variant, "held-busily"))
+		what = HELD_BUSILY;
+	if (!strcmp(run->variant, "held-moved"))
+		what = HELD_MOVED;
 	command(what, run, n);
 }
 

@@ -3,6 +3,7 @@
 
 use crate::clock::Clock;
 use crate::context::Tasks;
+use crate::delays::Delays;
 use crate::held::Sums;
 use crate::hooks::Hooks;
 use crate::state::{State, CHECK_EVERY};
@@ -36,6 +37,7 @@ pub fn parse_arguments(arguments: &[String]) -> Result<State, String> {
         blocks: HashMap::new(),
         locks: Sums::new(2),
         clock: None,
+        delays: Delays::default(),
         wrapped: HashMap::new(),
         owners: Owners::default(),
         active: false,
@@ -71,7 +73,7 @@ pub fn parse_arguments(arguments: &[String]) -> Result<State, String> {
             _ => return Err(format!("unknown argument '{}'", key)),
         }
     }
-    s.clock = Clock::new(s.hooks.percpu, s.hooks.clock);
+    s.clock = Clock::new(s.hooks.percpu, s.hooks.clock, s.hooks.expires);
     if s.out.as_os_str().is_empty() || s.windows == 0 {
         return Err("out=FILE and windows=N are needed".into());
     }

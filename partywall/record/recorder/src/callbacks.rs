@@ -7,6 +7,7 @@ use crate::cpu::Outcome;
 use crate::event::{Event, ATOMIC, STORE};
 use crate::format::kind;
 use crate::held::Kind;
+use crate::hooks::Waits;
 use crate::state::{state, Block, Site, State, CHECK_EVERY, KERNEL_BIT, NO_LEAF};
 use crate::table::LINE_SHIFT;
 use crate::translate::on_translate;
@@ -267,6 +268,20 @@ pub extern "C" fn on_count(_: c_uint, data: *mut c_void) {
     }
 }
 
+/// That interrupt is a timer's of the running CPU.
+pub extern "C" fn on_timer(_: c_uint, _: *mut c_void) {
+    state().timer_came();
+}
+
+/// A timer wakes a task, on whose stack `address` is.
+pub extern "C" fn on_wakes(_: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
+    let s = state();
+    if let Some(by) = s.delays.last(s.current as usize) {
+        let stack = s.here().tracker.stack_of(address);
+        s.tasks.woken(stack, by);
+    }
+}
+
 /// A lock function is entered; what is done with the lock shows in its accesses.
 fn enter_lock(kind: Kind, entry: *mut c_void) {
     let s = state();
@@ -288,14 +303,14 @@ pub extern "C" fn on_wait(_: c_uint, _: *mut c_void) {
     state().here().tracker.locks().wait();
 }
 
-/// A function that waits is entered: its number, whether for a lock, and that of its entry.
+/// A function that waits is entered: its number, what for, and the number of its entry.
 pub extern "C" fn on_sleep(_: c_uint, data: *mut c_void) {
     let s = state();
     let data = data as usize;
     if s.here().records() && s.here().foreground() {
         let caller = s.caller((data >> 32) as u16);
-        s.here()
-            .enter_wait(data as u16, caller, data >> 16 & 1 != 0);
+        let what = Waits::of(data >> 16 & 0xffff);
+        s.here().enter_wait(data as u16, caller, what);
     }
 }
 
@@ -324,7 +339,7 @@ pub extern "C" fn on_switch_push(_: c_uint, _: MemInfo, address: u64, _: *mut c_
     let cpu = s.current;
     s.cpu(cpu);
     let counts = s.here().tracker.locks().goes_out();
-    let now = counts.then(|| s.now());
+    let now = counts.then(|| s.seen());
     let c = &mut s.cpus[cpu as usize];
     c.tracker.locks().switch_out(c.clock, now);
     c.tracker.switch_out(&mut s.tasks, address);
@@ -336,7 +351,7 @@ pub extern "C" fn on_switch_pop(_: c_uint, _: MemInfo, address: u64, _: *mut c_v
     s.cpu(cpu);
     let c = &mut s.cpus[cpu as usize];
     c.tracker.switch_in(&mut s.tasks, address);
-    let now = c.tracker.locks().is_out().then(|| s.now());
+    let now = c.tracker.locks().is_out().then(|| s.seen_again());
     let c = &mut s.cpus[cpu as usize];
     let each = s.locks.instruction_ns;
     c.tracker.locks().switch_in(c.clock, now, each);

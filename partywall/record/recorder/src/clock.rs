@@ -15,38 +15,54 @@ pub struct Clock {
     offsets: u64,
     /// Address of `rq->clock` in a CPU's own memory.
     at: u64,
+    /// The same of when its next timer expires; 0 if that is not known.
+    expires: u64,
     memory: Memory,
-    /// Of each CPU, once it was looked up.
-    known: Vec<Option<u64>>,
+    /// Where each CPU's own memory is, once it was looked up.
+    bases: Vec<Option<u64>>,
 }
 
 impl Clock {
     /// None if there is no way to read memory, or it is not known what.
-    pub fn new(offsets: u64, at: u64) -> Option<Clock> {
+    pub fn new(offsets: u64, at: u64, expires: u64) -> Option<Clock> {
         if at == 0 || offsets == 0 {
             return None;
         }
         Some(Clock {
             offsets,
             at,
+            expires,
             memory: Memory::open()?,
-            known: Vec::new(),
+            bases: Vec::new(),
         })
     }
 
     /// Time when the running CPU last updated it; in a callback.
     pub fn read(&mut self, cpu: usize) -> Option<u64> {
-        if self.known.len() <= cpu {
-            self.known.resize(cpu + 1, None);
+        self.word(cpu, self.at)
+    }
+
+    /// When the running CPU's next timer expires, by a clock of the same pace; in a callback.
+    pub fn expires(&mut self, cpu: usize) -> Option<u64> {
+        if self.expires == 0 {
+            return None;
         }
-        let address = match self.known[cpu] {
-            Some(address) => address,
+        self.word(cpu, self.expires)
+    }
+
+    /// A word of the running CPU's own memory.
+    fn word(&mut self, cpu: usize, at: u64) -> Option<u64> {
+        if self.bases.len() <= cpu {
+            self.bases.resize(cpu + 1, None);
+        }
+        let base = match self.bases[cpu] {
+            Some(base) => base,
             None => {
                 let base = self.memory.read(cpu, self.offsets + 8 * cpu as u64)?;
-                *self.known[cpu].insert(base.wrapping_add(self.at))
+                *self.bases[cpu].insert(base)
             }
         };
-        self.memory.read(cpu, address)
+        self.memory.read(cpu, base.wrapping_add(at))
     }
 }
 

@@ -5,6 +5,7 @@
 //! context is followed from control flow: entry points of the kernel, returns
 //! from them, and the stacks that `__switch_to_asm` leaves and enters.
 
+use crate::delays::Interrupt;
 use crate::format::kind;
 use crate::locks::Holder;
 use std::collections::HashMap;
@@ -84,6 +85,20 @@ pub struct Tasks {
 }
 
 impl Tasks {
+    /// A timer wakes the task of a stack, if there is one that no CPU runs.
+    pub fn woken(&mut self, stack: u64, by: Interrupt) {
+        if let Some(nest) = self.parked.get_mut(&stack) {
+            nest.locks.woken = Some(by);
+        }
+    }
+
+    /// Locks of the tasks that no CPU runs; `running`: the stacks of those that one does.
+    pub fn parked<'a>(&'a self, running: &'a [u64]) -> impl Iterator<Item = &'a Holder> {
+        let waiting = self.parked.iter();
+        let waiting = waiting.filter(move |(stack, _)| !running.contains(stack));
+        waiting.map(|(_, nest)| &nest.locks)
+    }
+
     fn thread(&mut self, stack: u64) -> Context {
         let stacks = &mut self.stacks;
         let n = *self.index.entry(stack).or_insert_with(|| {
@@ -122,6 +137,21 @@ impl Tracker {
     #[inline(always)]
     pub fn locks(&mut self) -> &mut Holder {
         &mut self.nest.locks
+    }
+
+    /// The same, to look at.
+    pub fn held(&self) -> &Holder {
+        &self.nest.locks
+    }
+
+    /// Base of the stack that `address` is on, if it is on one.
+    pub fn stack_of(&self, address: u64) -> u64 {
+        address & self.stack_mask
+    }
+
+    /// Base of the stack of the task that runs; 0 if that is not known.
+    pub fn stack(&self) -> u64 {
+        self.stack
     }
 
     /// The last call executed, by the task that runs, at this depth of interrupts.

@@ -4,7 +4,8 @@
 use crate::context::{self, Tracker};
 use crate::event::{Event, What, OWN_STACK};
 use crate::format::{kind, Summary};
-use crate::held::{Kind, Sums};
+use crate::held::{Kind, Sums, Who};
+use crate::hooks;
 use crate::table::Tables;
 use crate::turns::Owners;
 use crate::waits::Waits;
@@ -42,6 +43,8 @@ pub enum Outcome {
 
 pub struct Cpu {
     pub tracker: Tracker,
+    /// The number of the container whose CPU it is.
+    pub container: u32,
     pub context: u16,
     /// Of the work that goes on, as `kind` has it.
     pub kind: u64,
@@ -66,9 +69,10 @@ pub struct Cpu {
 
 impl Cpu {
     /// A CPU of which nothing is known yet. `stack_size` in bytes.
-    pub fn new(own: Party, stack_size: u64) -> Self {
+    pub fn new(own: Party, container: u32, stack_size: u64) -> Self {
         Cpu {
             tracker: Tracker::new(stack_size),
+            container,
             context: context::TASK,
             kind: kind::BACKGROUND,
             open: false,
@@ -128,31 +132,42 @@ impl Cpu {
         work
     }
 
+    /// On whose behalf locks are taken now.
+    fn who(&self) -> Who {
+        match self.thread {
+            Some(_) => Who::THREAD,
+            None => Who {
+                cpu: self.own.summary.cpu,
+                container: self.container,
+            },
+        }
+    }
+
     /// A lock function is entered, which was called at `taker`.
     pub fn enter_lock(&mut self, kind: Kind, taker: u64) {
         if self.works() {
-            let charged = self.thread.is_some();
+            let by = self.who();
             let locks = self.tracker.locks();
-            locks.charged = charged;
+            locks.by = by;
             locks.enter(kind, taker);
         }
     }
 
     /// A function that waits is entered, which was called at `caller`.
-    pub fn enter_wait(&mut self, function: u16, caller: u64, for_lock: bool) {
+    pub fn enter_wait(&mut self, function: u16, caller: u64, what: hooks::Waits) {
         if self.foreground() {
             let clock = self.clock;
             let locks = self.tracker.locks();
-            locks.enter_wait(function, caller, for_lock, clock);
+            locks.enter_wait(function, caller, what, clock);
         }
     }
 
     /// And left.
     pub fn leave_wait(&mut self, function: u16, takes: bool, sums: &mut Sums) {
         if self.foreground() {
-            let (clock, charged) = (self.clock, self.thread.is_some());
+            let (clock, by) = (self.clock, self.who());
             let locks = self.tracker.locks();
-            locks.charged = charged;
+            locks.by = by;
             locks.leave_wait(function, takes, clock, sums);
         }
     }
@@ -175,7 +190,7 @@ impl Cpu {
                 locks.write(address, clock, sums);
             }
         } else if atomic && (locks.expects() || locks.holds()) {
-            locks.acquire(address, clock);
+            locks.acquire(address, clock, sums);
         }
     }
 
@@ -247,7 +262,7 @@ mod tests {
     use super::*;
 
     fn cpu(kind: u64) -> Cpu {
-        let mut cpu = Cpu::new(Party::new(8, 1, 0, 0, 0), 0x4000);
+        let mut cpu = Cpu::new(Party::new(8, 1, 0, 0, 0), 0, 0x4000);
         cpu.kind = kind;
         cpu
     }

@@ -2,7 +2,7 @@
 //! The recording as a file. `docs/recording.md` describes it.
 
 use crate::event::ATOMIC;
-use crate::held::{Kind, Sums};
+use crate::held::{who, Sums};
 use crate::table::{AccessSlot, LineSlot, Tables};
 use crate::words::PatternSlot;
 use std::collections::{HashMap, HashSet};
@@ -172,7 +172,7 @@ impl Recording<'_> {
         holds.sort_unstable_by_key(|(key, _)| **key);
         let reasons: usize = holds.iter().map(|(_, hold)| hold.reasons.len()).sum();
         let mut waits: Vec<_> = self.locks.waits.iter().collect();
-        waits.sort_unstable_by_key(|(reason, _)| **reason);
+        waits.sort_unstable_by_key(|(key, _)| **key);
         let mut w = Checked::new(BufWriter::with_capacity(1 << 20, out));
         w.put(MAGIC)?;
         for value in [
@@ -210,43 +210,29 @@ impl Recording<'_> {
                 w.u64(value)?;
             }
         }
-        let kind =
-            |kind: &Kind, charged: &bool| (*kind == Kind::Shared) as u64 | (*charged as u64) << 1;
-        for ((address, taker, shared, charged), hold) in &holds {
-            for value in [
-                *address,
-                *taker,
-                kind(shared, charged),
-                hold.held.times,
-                hold.held.slept,
-                hold.instructions,
-                hold.held.asleep,
-                hold.held.longest,
-                hold.tried.times,
-                hold.tried.ns,
-                hold.tried.longest,
-            ] {
+        for (key, hold) in &holds {
+            for value in hold.words(key) {
                 w.u64(value)?;
             }
         }
-        for ((address, taker, shared, charged), hold) in &holds {
+        for (key, hold) in &holds {
+            let [address, taker, kind] = who(key);
             for (reason, (times, ns)) in &hold.reasons {
-                let function = reason.function as u64;
-                let who = [*address, *taker, kind(shared, charged)];
-                for value in who.into_iter().chain([function, reason.at, *times, *ns]) {
+                for value in [
+                    address,
+                    taker,
+                    kind,
+                    reason.function as u64,
+                    reason.at,
+                    *times,
+                    *ns,
+                ] {
                     w.u64(value)?;
                 }
             }
         }
-        for (reason, wait) in waits {
-            for value in [
-                reason.function as u64,
-                reason.at,
-                wait.times,
-                wait.slept,
-                wait.ns,
-                wait.longest,
-            ] {
+        for (key, wait) in waits {
+            for value in wait.words(key) {
                 w.u64(value)?;
             }
         }
@@ -347,7 +333,7 @@ impl Recording<'_> {
 mod tests {
     use super::*;
     use crate::event::{Event, What, STORE};
-    use crate::held::{Times, NOWHERE};
+    use crate::held::{Kind, Wait, Who, NOWHERE};
     use crate::turns::Owners;
 
     fn touch(tables: &mut Tables, address: u64, store: bool) {
@@ -382,10 +368,10 @@ mod tests {
         let mut locks = Sums::new(2);
         locks.of.entry(0x1000).or_default().exclusive = 3;
         locks.of.entry(0x2000).or_default().exclusive = 4; // on a line that stays
-        let hold = locks.hold(0x1000, 0x77, Kind::Exclusive, false);
+        let hold = locks.hold(0x1000, 0x77, Kind::Exclusive, Who::default());
         hold.reasons.insert(NOWHERE, (1, 5));
-        locks.hold(0x2000, 0x77, Kind::Exclusive, true);
-        locks.waits.insert(NOWHERE, Times::default());
+        locks.hold(0x2000, 0x77, Kind::Exclusive, Who::THREAD);
+        locks.waits.insert((NOWHERE, false), Wait::default());
         let parties = vec![(Summary::default(), &a), (Summary::default(), &b)];
         let recording = Recording {
             sites: &[(0xffff_ffff_8100_0000, 0)],
@@ -396,7 +382,7 @@ mod tests {
         // header, one site, one lock, how it was held and why asleep, one wait; per party: a header, one line, one pattern, one access; trailer
         assert_eq!(
             out.len(),
-            8 + 44 + 16 + 56 + 88 + 56 + 48 + 2 * (24 + 64 + 32 + 14 + 24) + 12
+            8 + 44 + 16 + 56 + 128 + 56 + 88 + 2 * (24 + 64 + 32 + 14 + 24) + 12
         );
         assert_eq!(&out[..8], MAGIC);
         let length = u64::from_le_bytes(out[out.len() - 12..out.len() - 4].try_into().unwrap());

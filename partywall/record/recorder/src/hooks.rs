@@ -3,8 +3,8 @@
 //!
 //! One line per hook: `ROLE START END [NUMBER]`, addresses in hex, END
 //! exclusive. `stack SIZE` gives the size of a kernel stack, `percpu ADDRESS` where
-//! the array `__per_cpu_offset` is, and `clock ADDRESS` where in a CPU's own memory
-//! its clock is, in hex.
+//! the array `__per_cpu_offset` is, `clock ADDRESS` where in a CPU's own memory
+//! its clock is, and `expires ADDRESS` where there it has when its next timer expires, in hex.
 
 /// What it means to execute there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +15,10 @@ pub enum Role {
     SyscallEntry,
     /// Handler of a system call by number.
     Syscall(u16),
-    /// Entry of a device or timer interrupt.
+    /// Entry of another interrupt.
     Irq,
+    /// Entry of a CPU's own timer interrupt.
+    Timer,
     /// Entry of an exception.
     Exception,
     /// The function that chooses the next task and switches to it.
@@ -47,6 +49,8 @@ pub enum Role {
         entry: u16,
         what: Waits,
     },
+    /// What a timer calls that wakes a task: what it reads is on that one's stack.
+    Wakes,
     /// A function that gives a lock back, whose word it writes first of all.
     Give,
     /// Code that calls on behalf of others, against speculation.
@@ -56,12 +60,22 @@ pub enum Role {
 /// What a function waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waits {
-    /// Something else than a lock.
+    /// For what others do.
     Other,
+    /// Until a time has come, by the guest's clock.
+    ForTime,
     /// A lock that its caller has just tried to take.
     ForTried,
     /// A lock that its caller has when it is left.
     ForOwn,
+}
+
+impl Waits {
+    /// What has this number; something else if it is no number of any.
+    pub fn of(number: usize) -> Waits {
+        let all = [Waits::Other, Waits::ForTime, Waits::ForTried, Waits::ForOwn];
+        all.get(number).copied().unwrap_or(Waits::Other)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +93,8 @@ pub struct Hooks {
     pub percpu: u64,
     /// Address of `rq->clock` in a CPU's own memory; 0 if it is not known.
     pub clock: u64,
+    /// The same of `expires_next` of its timers.
+    pub expires: u64,
     pub counts: usize,
     /// Functions of which is known from where they were called: leaves, and those that wait.
     pub leaves: usize,
@@ -130,11 +146,16 @@ impl Hooks {
             self.clock = hex(1)?;
             return Ok(());
         }
+        if words[0] == "expires" {
+            self.expires = hex(1)?;
+            return Ok(());
+        }
         let role = match words[0] {
             "switch" => Role::Switch,
             "syscall_entry" => Role::SyscallEntry,
             "syscall" => Role::Syscall(number()?),
             "irq" => Role::Irq,
+            "timer" => Role::Timer,
             "exception" => Role::Exception,
             "scheduler" => Role::Scheduler,
             "softirq" => Role::Softirq,
@@ -151,12 +172,14 @@ impl Hooks {
             "spin" => Role::Spin,
             "wait" => Role::Wait,
             "give" => Role::Give,
-            "sleep" | "sleep_lock" | "sleep_take" => {
+            "wakes" => Role::Wakes,
+            "sleep" | "sleep_time" | "sleep_lock" | "sleep_take" => {
                 self.leaves += 1;
                 Role::Sleep {
                     number: number()?,
                     entry: (self.leaves - 1) as u16,
                     what: match words[0] {
+                        "sleep_time" => Waits::ForTime,
                         "sleep_lock" => Waits::ForTried,
                         "sleep_take" => Waits::ForOwn,
                         _ => Waits::Other,
@@ -210,12 +233,13 @@ mod tests {
     #[test]
     fn finds_all_hooks_of_a_function() {
         let hooks = Hooks::parse(
-            "# made for a test\nstack 8000\npercpu 4000\nclock 35e80\ncount 1000 1100 0\ncharge 1000 1100 0\nirq 2000 2010\n",
+            "# made for a test\nstack 8000\npercpu 4000\nclock 35e80\nexpires 35f00\ncount 1000 1100 0\ncharge 1000 1100 0\nirq 2000 2010\n",
         )
         .unwrap();
         assert_eq!(hooks.stack_size, 0x8000);
         assert_eq!(hooks.percpu, 0x4000);
-        assert_eq!((hooks.clock, hooks.counts), (0x35e80, 1));
+        assert_eq!((hooks.clock, hooks.expires), (0x35e80, 0x35f00));
+        assert_eq!(hooks.counts, 1);
         assert_eq!(hooks.containing(0x1080).count(), 2);
         assert_eq!(hooks.containing(0x1100).count(), 0);
         assert_eq!(hooks.containing(0x2000).next().unwrap().role, Role::Irq);
@@ -236,6 +260,9 @@ mod tests {
             what: Waits::ForTried,
         };
         assert_eq!(hooks.containing(0x2000).next().unwrap().role, role);
+        for what in [Waits::Other, Waits::ForTime, Waits::ForTried, Waits::ForOwn] {
+            assert_eq!(Waits::of(what as usize), what);
+        }
     }
 
     #[test]

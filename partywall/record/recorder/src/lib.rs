@@ -8,12 +8,13 @@
 
 pub mod context;
 pub mod cpu;
+pub mod delays;
 pub mod event;
 pub mod format;
 pub mod held;
 pub mod hooks;
 pub mod insn;
-pub mod locks;
+mod locks;
 pub mod slots;
 pub mod still;
 pub mod table;

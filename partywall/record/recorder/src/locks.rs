@@ -10,13 +10,18 @@
 //! and not left; to a lock that it holds what counts is the first of these that
 //! it entered since it has that lock.
 
-use crate::held::{Kind, Moment, Reason, Sums, Times, NOWHERE};
+use crate::delays::Interrupt;
+use crate::held::{Kind, Moment, Reason, Sums, Who, NOWHERE};
+use crate::hooks::Waits;
 
 /// Locks that a task is thought to hold at most; with more, one was lost sight of.
 const DEPTH: usize = 32;
 
 /// The word of a lock of which only who took it is known yet.
 const UNKNOWN: u64 = 0;
+
+/// The word of a lock that is waited for, and that nothing was written to yet.
+const PENDING: u64 = 1;
 
 /// Functions that wait, one in another, at most; with more, some were lost sight of.
 const NESTED: usize = 16;
@@ -25,18 +30,26 @@ const NESTED: usize = 16;
 struct Held {
     address: u64,
     kind: Kind,
-    /// The call that took it, and whether in charged work of a kernel thread.
+    /// The call that took it, and on whose behalf.
     taker: u64,
-    charged: bool,
+    by: Who,
+    /// For how long it had been held in all, by one after the other, when this task took it;
+    /// of one that is shared alone.
+    began: u64,
     /// Functions that wait which the task was in when it took it.
     depth: usize,
     own: u64,
     all: u64,
     slept: bool,
     waited: bool,
-    /// Nanoseconds asleep with it, and for it.
+    /// Nanoseconds asleep with it, what these are at most, and asleep for it.
     asleep: u64,
+    at_most: u64,
     tried: u64,
+    /// Of those asleep with it, those for no lock and with none that was taken later.
+    own_asleep: u64,
+    /// Its word showed when it was given back.
+    unseen: bool,
     /// What the task slept for with it: times and nanoseconds.
     reasons: Vec<(Reason, u64, u64)>,
 }
@@ -45,10 +58,30 @@ struct Held {
 #[derive(Clone, Debug)]
 struct Waiting {
     reason: Reason,
+    what: Waits,
     /// The lock that it waits for; 0 for anything else.
     lock: u64,
+    /// How that is taken and by whom, if nothing was written to it yet.
+    pending: Option<(Kind, u64)>,
     all: u64,
     asleep: u64,
+    at_most: u64,
+    /// Of that, what others that had the lock are the reason of.
+    tried: u64,
+    /// Of that, what no lock was held meanwhile that keeps others out.
+    unlocked: u64,
+}
+
+/// What is seen when a CPU leaves a task, or goes on with it.
+#[derive(Clone, Default, Debug)]
+pub struct Seen {
+    pub now: Moment,
+    /// For how long the lock that the task waits for has been held, by one after the other.
+    pub progress: u64,
+    /// Somebody who is known has that lock.
+    pub had: bool,
+    /// If a timer woke the task, when it would run if no CPU had to wait for another one.
+    pub due: Option<u64>,
 }
 
 /// The locks of one task, in the order in which they were taken, and what it waits in.
@@ -59,11 +92,13 @@ pub struct Holder {
     since: u64,
     waiting: Vec<Waiting>,
     /// When it was switched away from.
-    out: Option<Moment>,
+    out: Option<Seen>,
     /// What it writes next is the word of a lock that it gives back.
     gives: bool,
-    /// What it does is charged work of a kernel thread.
-    pub charged: bool,
+    /// On whose behalf it works.
+    pub by: Who,
+    /// The timer's interrupt that woke it, since it was left.
+    pub woken: Option<Interrupt>,
 }
 
 impl Holder {
@@ -101,9 +136,19 @@ impl Holder {
     }
 
     /// An atomic write to `address` in a lock function.
-    pub fn acquire(&mut self, address: u64, clock: u64) {
+    pub fn acquire(&mut self, address: u64, clock: u64, sums: &Sums) {
         self.settle(clock);
-        let entered = self.entered.take();
+        // What is written to in no lock function that was entered since is what is waited for.
+        let inner = self.waiting.last_mut();
+        let pending = inner.filter(|_| self.entered.is_none());
+        let entered = match pending.and_then(|w| w.pending.take().map(|pending| (w, pending))) {
+            Some((waiting, pending)) => {
+                waiting.lock = address;
+                waiting.reason.at = address;
+                Some(pending)
+            }
+            None => self.entered.take(),
+        };
         let before = self.held.iter().position(|h| h.address == address);
         let (kind, taker, tried) = match (entered, before) {
             // Tried again, by the same function or another: it was not had before.
@@ -116,6 +161,15 @@ impl Holder {
             (None, None) => return,
         };
         self.take(address, kind, taker, tried);
+        self.begin(address, sums);
+    }
+
+    /// A shared lock is had from here on.
+    fn begin(&mut self, address: u64, sums: &Sums) {
+        let shared = |h: &&mut Held| h.address == address && h.kind == Kind::Shared;
+        if let Some(held) = self.held.iter_mut().find(shared) {
+            held.began = sums.of.get(&address).map_or(0, |sum| sum.progress);
+        }
     }
 
     fn take(&mut self, address: u64, kind: Kind, taker: u64, tried: u64) {
@@ -126,14 +180,18 @@ impl Holder {
             address,
             kind,
             taker,
-            charged: self.charged,
+            by: self.by,
+            began: 0,
             depth: self.waiting.len(),
             own: 0,
             all: 0,
             slept: false,
             waited: false,
             asleep: 0,
+            at_most: 0,
             tried,
+            own_asleep: 0,
+            unseen: address == UNKNOWN,
             reasons: Vec::new(),
         });
     }
@@ -163,23 +221,29 @@ impl Holder {
     fn release(&mut self, at: usize, clock: u64, sums: &mut Sums) {
         self.settle(clock);
         let held = self.held.remove(at);
+        let awake = held.all * sums.instruction_ns;
         let sum = sums.of.entry(held.address).or_default();
         match held.kind {
-            Kind::Shared => sum.shared += 1,
+            Kind::Shared => {
+                sum.shared += 1;
+                sum.progress = sum.progress.max(held.began + awake + held.asleep);
+            }
             Kind::Exclusive => {
                 sum.exclusive += 1;
+                sum.progress += awake + held.asleep;
                 sum.own += held.own;
                 sum.all += held.all;
                 sum.slept += held.slept as u64;
                 sum.waited += held.waited as u64;
             }
         }
-        let ns = held.all * sums.instruction_ns + held.asleep;
-        let hold = sums.hold(held.address, held.taker, held.kind, held.charged);
+        let hold = sums.hold(held.address, held.taker, held.kind, held.by);
+        hold.whose.unseen |= held.unseen;
         hold.instructions += held.all;
-        hold.held.add(ns, held.asleep);
+        hold.own_asleep += held.own_asleep;
+        hold.held.add(awake, held.asleep, held.at_most);
         if held.tried > 0 {
-            hold.tried.add(held.tried, held.tried);
+            hold.tried.add(0, held.tried, held.tried);
         }
         for (reason, times, ns) in held.reasons {
             let spell = hold.reasons.entry(reason).or_default();
@@ -195,23 +259,36 @@ impl Holder {
         }
     }
 
-    /// A function that waits is entered, called at `caller`; `for_lock`: for the lock that
-    /// the task has just tried to take.
-    pub fn enter_wait(&mut self, function: u16, caller: u64, for_lock: bool, clock: u64) {
+    /// A function that waits is entered, called at `caller`.
+    pub fn enter_wait(&mut self, function: u16, caller: u64, what: Waits, clock: u64) {
         self.settle(clock);
         if self.waiting.len() == NESTED {
             self.waiting.clear();
         }
+        // Kernels that check locks try only here.
+        let tried = what == Waits::ForTried;
+        let pending = if tried { self.entered.take() } else { None };
         let lock = match self.held.last() {
-            Some(last) if for_lock => last.address,
-            _ => 0,
+            _ if !tried => 0,
+            _ if pending.is_some() => PENDING,
+            Some(last) => last.address,
+            None => 0,
         };
-        let at = if lock == 0 { caller } else { lock };
+        let at = if what == Waits::ForTried {
+            lock
+        } else {
+            caller
+        };
         self.waiting.push(Waiting {
             reason: Reason { function, at },
+            what,
             lock,
+            pending,
             all: 0,
             asleep: 0,
+            at_most: 0,
+            tried: 0,
+            unlocked: 0,
         });
     }
 
@@ -224,14 +301,20 @@ impl Holder {
             None => return,
         };
         self.settle(clock);
-        if at == 0 {
-            let whole = &self.waiting[0];
-            let ns = whole.all * sums.instruction_ns + whole.asleep;
-            let times: &mut Times = sums.waits.entry(whole.reason).or_default();
-            times.add(ns, whole.asleep);
+        let whole = &self.waiting[at];
+        // What waits for others before it takes a lock is two waits.
+        if self.waiting[..at].iter().all(|w| w.what == Waits::ForOwn) {
+            let charged = self.by == Who::THREAD;
+            let wait = sums.waits.entry((whole.reason, charged)).or_default();
+            let awake = whole.all * sums.instruction_ns;
+            wait.times.add(awake, whole.asleep, whole.at_most);
+            wait.unlocked += whole.unlocked;
         }
-        let (caller, tried) = (self.waiting[at].reason.at, self.waiting[at].asleep);
+        let (lock, caller, tried) = (whole.lock, whole.reason.at, whole.tried);
         self.waiting.truncate(at);
+        if lock != 0 {
+            self.begin(lock, sums);
+        }
         for held in &mut self.held {
             held.depth = held.depth.min(at);
         }
@@ -252,32 +335,42 @@ impl Holder {
     }
 
     /// The CPU goes on with another task. `now`: if it counts.
-    pub fn switch_out(&mut self, clock: u64, now: Option<Moment>) {
+    pub fn switch_out(&mut self, clock: u64, now: Option<Seen>) {
         self.settle(clock);
         for held in &mut self.held {
             held.slept = true;
         }
         if now.is_some() {
             self.out = now;
+            self.woken = None;
         }
     }
 
     /// A CPU whose clock stands at `clock` goes on with this task. `now`: if that counts.
-    pub fn switch_in(&mut self, clock: u64, now: Option<Moment>, instruction_ns: u64) {
+    pub fn switch_in(&mut self, clock: u64, now: Option<Seen>, instruction_ns: u64) {
         self.since = clock;
-        let (out, now) = match (self.out.take(), now) {
-            (Some(out), Some(now)) => (out, now),
+        let (out, seen) = match (self.out.take(), now) {
+            (Some(out), Some(seen)) => (out, seen),
             _ => return,
         };
-        let slept = now.since(&out, instruction_ns);
-        let trying = self.waiting.iter().rev().find(|w| w.lock != 0);
-        let trying = trying.map(|w| w.lock);
+        let slept = self.slept(&out, &seen, instruction_ns);
+        let passed = seen.now.passed(&out.now);
+        let trying = self.trying();
+        let keeps_out = |h: &&mut Held| h.kind == Kind::Exclusive && trying != Some(h.address);
+        let locked = match self.held.iter_mut().rev().find(keeps_out) {
+            Some(last) if trying.is_none() => {
+                last.own_asleep += slept;
+                true
+            }
+            last => last.is_some(),
+        };
         for held in &mut self.held {
             if trying == Some(held.address) {
                 held.tried += slept;
                 continue;
             }
             held.asleep += slept;
+            held.at_most += passed;
             let (reason, first) = match self.waiting.get(held.depth) {
                 Some(waiting) => (waiting.reason, waiting.asleep == 0),
                 None => (NOWHERE, true),
@@ -290,8 +383,17 @@ impl Holder {
                 None => held.reasons.push((reason, 1, slept)),
             }
         }
-        for waiting in &mut self.waiting {
+        let mut inner = None;
+        for waiting in self.waiting.iter_mut().rev() {
             waiting.asleep += slept;
+            waiting.at_most += passed;
+            if !locked {
+                waiting.unlocked += slept;
+            }
+            if inner != Some(Waits::ForTime) {
+                waiting.tried += slept;
+            }
+            inner = Some(waiting.what);
         }
     }
 
@@ -305,6 +407,13 @@ impl Holder {
     }
 }
 
+#[path = "locks_sleep.rs"]
+mod sleep;
+
 #[cfg(test)]
 #[path = "locks_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "locks_sleep_tests.rs"]
+mod sleep_tests;

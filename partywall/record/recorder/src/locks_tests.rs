@@ -2,21 +2,32 @@
 //! Locks of a task: how long they are held, and what it sleeps for.
 
 use super::*;
+use crate::held::Times;
 
-const TAKER: u64 = 0xffff_ffff_8100_0100;
-const RCU: u16 = 3;
-const LOCK: u16 = 4;
+pub(super) const TAKER: u64 = 0xffff_ffff_8100_0100;
+pub(super) const RCU: u16 = 3;
+pub(super) const LOCK: u16 = 4;
 
-fn at(ns: u64) -> Moment {
-    Moment {
+pub(super) fn at(ns: u64) -> Seen {
+    seen(ns, 0)
+}
+
+pub(super) fn seen(ns: u64, progress: u64) -> Seen {
+    let now = Moment {
         ns,
         ..Moment::default()
+    };
+    Seen {
+        now,
+        progress,
+        had: progress > 0,
+        ..Seen::default()
     }
 }
 
-fn take(h: &mut Holder, kind: Kind, address: u64, clock: u64) {
+pub(super) fn take(h: &mut Holder, kind: Kind, address: u64, clock: u64) {
     h.enter(kind, TAKER);
-    h.acquire(address, clock);
+    h.acquire(address, clock, &Sums::new(2));
 }
 
 #[test]
@@ -45,7 +56,7 @@ fn readers_serialise_nobody() {
 fn a_lock_that_had_to_be_tried_again_is_held_from_the_last_time_on() {
     let (mut h, mut sums) = (Holder::default(), Sums::new(2));
     take(&mut h, Kind::Exclusive, 0x10, 100);
-    h.acquire(0x10, 150);
+    h.acquire(0x10, 150, &sums);
     h.write(0x10, 160, &mut sums);
     assert_eq!(sums.of[&0x10].all, 10);
 }
@@ -54,11 +65,11 @@ fn a_lock_that_had_to_be_tried_again_is_held_from_the_last_time_on() {
 fn a_lock_that_was_waited_for_is_held_from_when_it_was_had() {
     let (mut h, mut sums) = (Holder::default(), Sums::new(2));
     take(&mut h, Kind::Exclusive, 0x10, 100); // fails, which can't be seen
-    h.acquire(0x10, 120); // notes that somebody waits
+    h.acquire(0x10, 120, &sums); // notes that somebody waits
     h.switch_out(130, Some(at(1_000)));
     h.switch_in(500, Some(at(6_000)), 2);
-    h.acquire(0x10, 510); // has it
-    h.acquire(0x10, 520); // nobody waits any more
+    h.acquire(0x10, 510, &sums); // has it
+    h.acquire(0x10, 520, &sums); // nobody waits any more
     h.write(0x10, 600, &mut sums);
     let sum = sums.of[&0x10];
     assert_eq!((sum.exclusive, sum.all, sum.slept), (1, 80, 0));
@@ -69,7 +80,7 @@ fn a_failed_try_does_not_tell_what_kind_of_lock_comes_next() {
     let (mut h, mut sums) = (Holder::default(), Sums::new(2));
     take(&mut h, Kind::Shared, 0x10, 100);
     take(&mut h, Kind::Exclusive, 0x10, 200);
-    h.acquire(0x90, 205); // no lock of its own
+    h.acquire(0x90, 205, &sums); // no lock of its own
     h.write(0x10, 230, &mut sums);
     assert_eq!((sums.of[&0x10].exclusive, sums.of[&0x10].all), (1, 30));
     assert!(!h.holds());
@@ -101,7 +112,7 @@ fn only_the_tasks_own_time_counts_and_sleep_is_told() {
 fn other_atomics_of_a_lock_function_are_no_locks() {
     let (mut h, mut sums) = (Holder::default(), Sums::new(2));
     take(&mut h, Kind::Exclusive, 0x10, 100);
-    h.acquire(0x18, 105);
+    h.acquire(0x18, 105, &sums);
     h.write(0x18, 110, &mut sums);
     assert!(sums.of.is_empty() && sums.holds.is_empty());
     h.clear();
@@ -109,7 +120,7 @@ fn other_atomics_of_a_lock_function_are_no_locks() {
 }
 
 /// One acquisition of 0x10: `steps` are what the task does meanwhile.
-fn held(steps: impl FnOnce(&mut Holder, &mut Sums)) -> crate::held::Hold {
+pub(super) fn held(steps: impl FnOnce(&mut Holder, &mut Sums)) -> crate::held::Hold {
     let (mut h, mut sums) = (Holder::default(), Sums::new(2));
     take(&mut h, Kind::Exclusive, 0x10, 100);
     steps(&mut h, &mut sums);
@@ -120,7 +131,7 @@ fn held(steps: impl FnOnce(&mut Holder, &mut Sums)) -> crate::held::Hold {
         .expect("it is held by who took it")
 }
 
-fn sleep(h: &mut Holder, clock: u64, from: u64, until: u64) {
+pub(super) fn sleep(h: &mut Holder, clock: u64, from: u64, until: u64) {
     for _ in 0..6 {
         let now = h.goes_out().then(|| at(from));
         h.switch_out(clock, now);
@@ -134,8 +145,8 @@ fn sleep(h: &mut Holder, clock: u64, from: u64, until: u64) {
 #[test]
 fn sleep_counts_as_time_held_and_has_a_reason() {
     let hold = held(|h, sums| {
-        h.enter_wait(RCU, 0x77, false, 110);
-        h.enter_wait(LOCK, 0x78, false, 120);
+        h.enter_wait(RCU, 0x77, Waits::Other, 110);
+        h.enter_wait(LOCK, 0x78, Waits::Other, 120);
         sleep(h, 130, 5_000, 9_000);
         h.leave_wait(LOCK, false, 140, sums);
         sleep(h, 150, 10_000, 11_000);
@@ -147,8 +158,10 @@ fn sleep_counts_as_time_held_and_has_a_reason() {
             at: 0x77,
         };
         assert_eq!(sums.waits.len(), 1);
-        let wait = sums.waits[&reason];
-        assert_eq!((wait.times, wait.slept, wait.ns), (1, 1, 5_100));
+        let wait = sums.waits[&(reason, false)];
+        let times = wait.times;
+        assert_eq!((times.times, times.slept, times.ns), (1, 1, 5_100));
+        assert_eq!(wait.unlocked, 0);
     });
     assert_eq!((hold.held.times, hold.held.slept), (1, 1));
     assert_eq!((hold.instructions, hold.held.asleep), (100, 5_500));
@@ -167,13 +180,13 @@ fn who_sleeps_for_a_lock_does_not_hold_it_and_holds_others_for_it() {
     let mut other = None;
     let hold = held(|h, sums| {
         take(h, Kind::Exclusive, 0x20, 110); // fails
-        h.enter_wait(LOCK, 0x88, true, 112);
+        h.enter_wait(LOCK, 0x88, Waits::ForTried, 112);
         take(h, Kind::Exclusive, 0x30, 113); // a lock of the lock's own
         h.write(0x30, 114, sums);
         sleep(h, 120, 1_000, 4_000);
-        h.acquire(0x20, 130); // has it
+        h.acquire(0x20, 130, sums); // has it
         h.leave_wait(LOCK, false, 132, sums);
-        h.enter_wait(RCU, 0x99, false, 133);
+        h.enter_wait(RCU, 0x99, Waits::Other, 133);
         sleep(h, 140, 5_000, 5_100);
         h.leave_wait(RCU, false, 141, sums);
         h.write(0x20, 150, sums);
@@ -200,9 +213,9 @@ fn who_sleeps_for_a_lock_does_not_hold_it_and_holds_others_for_it() {
 #[test]
 fn what_was_entered_before_a_lock_is_no_reason_of_it() {
     let (mut h, mut sums) = (Holder::default(), Sums::new(2));
-    h.enter_wait(RCU, 0x77, false, 10);
+    h.enter_wait(RCU, 0x77, Waits::Other, 10);
     take(&mut h, Kind::Exclusive, 0x10, 100);
-    h.enter_wait(LOCK, 0x78, false, 110);
+    h.enter_wait(LOCK, 0x78, Waits::Other, 110);
     sleep(&mut h, 120, 0, 50);
     h.leave_wait(LOCK, false, 130, &mut sums);
     h.write(0x10, 140, &mut sums);
@@ -223,7 +236,7 @@ fn without_a_clock_nobody_sleeps_for_any_time() {
 #[test]
 fn a_lock_whose_word_shows_when_it_is_given_back_is_held_from_when_it_was_had() {
     let (mut h, mut sums) = (Holder::default(), Sums::new(2));
-    h.enter_wait(LOCK, TAKER, false, 10);
+    h.enter_wait(LOCK, TAKER, Waits::ForOwn, 10);
     sleep(&mut h, 20, 0, 700);
     h.leave_wait(LOCK, true, 30, &mut sums);
     sleep(&mut h, 40, 1_000, 1_300);
@@ -242,10 +255,10 @@ fn a_lock_whose_word_shows_when_it_is_given_back_is_held_from_when_it_was_had() 
 #[test]
 fn what_is_held_in_charged_work_is_apart() {
     let (mut h, mut sums) = (Holder::default(), Sums::new(2));
-    for charged in [false, true, true] {
-        h.charged = charged;
+    for by in [Who::default(), Who::THREAD, Who::THREAD] {
+        h.by = by;
         take(&mut h, Kind::Exclusive, 0x10, 100);
-        h.charged = false;
+        h.by = Who::default();
         h.write(0x10, 110, &mut sums);
     }
     let times = |charged| {

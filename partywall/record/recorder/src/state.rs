@@ -11,6 +11,7 @@ use crate::callbacks::translate_anew;
 use crate::clock::Clock;
 use crate::context::{self, kind_of, Tasks};
 use crate::cpu::{Cpu, Outcome, Party};
+use crate::delays::Delays;
 use crate::event::{What, ATOMIC, BLOCK, PAUSE, STORE};
 use crate::format::Recording;
 use crate::held::Sums;
@@ -152,6 +153,8 @@ pub struct State {
     pub locks: Sums,
     /// The guest's time; None if it can't be read.
     pub clock: Option<Clock>,
+    /// When timers were to wake whom they wake.
+    pub delays: Delays,
     /// Calls in functions that only call a lock function, by the number of such a function's entry.
     pub wrapped: HashMap<u64, u16>,
     pub owners: Owners,
@@ -255,9 +258,11 @@ impl State {
     pub fn add_cpus(&mut self, index: c_uint) {
         while self.cpus.len() <= index as usize {
             let cpu = self.cpus.len() as u32;
-            let number = self.owners.number(Some(cpu / self.container_cpus));
+            let container = cpu / self.container_cpus;
+            let number = self.owners.number(Some(container));
             let own = Party::new(self.visit_distance, number, self.hooks.counts, cpu, 0);
-            self.cpus.push(Cpu::new(own, self.hooks.stack_size));
+            self.cpus
+                .push(Cpu::new(own, container, self.hooks.stack_size));
         }
     }
 
@@ -355,6 +360,7 @@ impl State {
         self.cpus.clear();
         self.tasks = Tasks::default();
         self.locks.clear();
+        self.delays = Delays::default();
         self.owners = Owners::default();
         self.closed = 0;
         self.active = true;
@@ -371,6 +377,8 @@ impl State {
     pub fn next(&mut self) {
         self.active = false;
         self.cpus.clear();
+        self.tasks = Tasks::default();
+        self.delays = Delays::default();
         self.round = Some(self.round.map_or(0, |n| n + 1));
     }
 

@@ -53,6 +53,10 @@ fn hook(s: &State, insn: *mut Insn, address: u64, bytes: &[u8]) {
             Role::SyscallEntry if insn::is_push(bytes) => on_access(insn, on_entry_push),
             Role::Syscall(n) if enters => on_exec(insn, on_syscall, n as usize),
             Role::Irq if enters => on_exec(insn, on_irq, 0),
+            Role::Timer if enters => {
+                on_exec(insn, on_irq, 0);
+                on_exec(insn, on_timer, 0);
+            }
             Role::Exception if enters => on_exec(insn, on_exception, 0),
             Role::Softirq if enters => on_exec(insn, on_softirq, 0),
             Role::Softirq if leaves() => on_exec(insn, on_softirq_end, 0),
@@ -66,13 +70,14 @@ fn hook(s: &State, insn: *mut Insn, address: u64, bytes: &[u8]) {
             Role::Lock if enters => on_exec(insn, on_lock, entry(address)),
             Role::LockShared if enters => on_exec(insn, on_lock_shared, entry(address)),
             Role::Sleep { number, what, .. } if enters => {
-                let number = number as usize | ((what == Waits::ForTried) as usize) << 16;
+                let number = number as usize | (what as usize) << 16;
                 on_exec(insn, on_sleep, number | entry(address) << 32);
             }
             Role::Sleep { number, what, .. } if leaves() => {
                 let takes = (what == Waits::ForOwn) as usize;
                 on_exec(insn, on_sleep_end, number as usize | takes << 16);
             }
+            Role::Wakes => on_access(insn, on_wakes),
             Role::Give if enters => on_exec(insn, on_give, 0),
             Role::Wait if enters => on_exec(insn, on_wait, 0),
             _ => {}

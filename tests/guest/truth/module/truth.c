@@ -428,6 +428,11 @@ static struct {
 	struct percpu_rw_semaphore lock;
 } ____cacheline_aligned truth_held_percpu;
 
+static void awake(unsigned long rounds)
+{
+	asm volatile("1: dec %0\n\tjnz 1b" : "+r" (rounds) : : "cc");
+}
+
 static noinline void truth_hold_mutex(void)
 {
 	mutex_lock(&truth_held_mutex.lock);
@@ -458,10 +463,8 @@ static noinline void truth_hold_rcu(void)
 
 static noinline void truth_hold_awake(void)
 {
-	unsigned long rounds = HELD_ROUNDS;
-
 	mutex_lock(&truth_held_awake.lock);
-	asm volatile("1: dec %0\n\tjnz 1b" : "+r" (rounds) : : "cc");
+	awake(HELD_ROUNDS);
 	mutex_unlock(&truth_held_awake.lock);
 }
 
@@ -490,6 +493,74 @@ static noinline void truth_hold_both(void)
 	mutex_unlock(&truth_held_outer.lock);
 }
 
+/*
+ * Who has this one is asleep and then awake for long, so that all others are asleep
+ * for it by then, and have it one after the other.
+ */
+#define QUEUE_SLEEP 1000 /* microseconds */
+#define QUEUE_ROUNDS 500000
+
+static struct truth_mutex truth_held_queue;
+
+static noinline void truth_hold_queue(void)
+{
+	mutex_lock(&truth_held_queue.lock);
+	usleep_range(QUEUE_SLEEP, QUEUE_SLEEP);
+	awake(QUEUE_ROUNDS);
+	mutex_unlock(&truth_held_queue.lock);
+}
+
+/* Half of the containers sleep with this one, in turn; the others run until all have had it. */
+static struct truth_mutex truth_held_beside;
+static atomic_t truth_had_beside, truth_had_queue;
+static DECLARE_WAIT_QUEUE_HEAD(truth_queued);
+
+static noinline void truth_hold_beside(const struct truth_operation *op)
+{
+	int half = op->containers / 2, all = op->containers * (op->number + 1);
+
+	/* All are done with the lock before, so that the others do run. */
+	atomic_inc(&truth_had_queue);
+	wake_up_all(&truth_queued);
+	if (wait_event_killable(truth_queued, atomic_read(&truth_had_queue) >= all))
+		return;
+	if (op->container >= half) {
+		while (atomic_read(&truth_had_beside) < half * (op->number + 1) &&
+		       !fatal_signal_pending(current))
+			awake(1000);
+		return;
+	}
+	mutex_lock(&truth_held_beside.lock);
+	usleep_range(HELD_SHORT, HELD_SHORT);
+	mutex_unlock(&truth_held_beside.lock);
+	atomic_inc(&truth_had_beside);
+}
+
+/* Each container has two CPUs.  Who has this one goes from one to the other with it. */
+static struct truth_mutex truth_held_moved;
+
+static noinline int truth_hold_moved(void)
+{
+	cpumask_var_t before;
+	int other, error;
+
+	if (!zalloc_cpumask_var(&before, GFP_KERNEL))
+		return -ENOMEM;
+	cpumask_copy(before, current->cpus_ptr);
+	mutex_lock(&truth_held_moved.lock);
+	usleep_range(HELD_SHORT, HELD_SHORT);
+	other = raw_smp_processor_id() ^ 1;
+	error = set_cpus_allowed_ptr(current, cpumask_of(other));
+	awake(QUEUE_ROUNDS);
+	usleep_range(HELD_SHORT, HELD_SHORT);
+	if (!error && raw_smp_processor_id() != other)
+		error = -EXDEV;
+	mutex_unlock(&truth_held_moved.lock);
+	set_cpus_allowed_ptr(current, before);
+	free_cpumask_var(before);
+	return error;
+}
+
 #define TRUTH_OPERATION _IO(0xb7, 1)
 #define TRUTH_SETTLE _IO(0xb7, 2)
 /* As the emulator has it: a container's window may be over before the next one's. */
@@ -498,6 +569,10 @@ static noinline void truth_hold_both(void)
 #define TRUTH_IN_PAIRS _IO(0xb7, 4)
 /* Nothing but locks that are held for long. */
 #define TRUTH_HELD _IO(0xb7, 5)
+/* The same beside others that run, or want them as well. */
+#define TRUTH_HELD_BUSILY _IO(0xb7, 6)
+/* The same by who changes the CPU meanwhile. */
+#define TRUTH_HELD_MOVED _IO(0xb7, 7)
 
 static long truth_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
@@ -528,6 +603,13 @@ static long truth_ioctl(struct file *file, unsigned int command, unsigned long a
 		truth_hold_both();
 		return 0;
 	}
+	if (command == TRUTH_HELD_BUSILY) {
+		truth_hold_queue();
+		truth_hold_beside(&op);
+		return 0;
+	}
+	if (command == TRUTH_HELD_MOVED)
+		return truth_hold_moved();
 	if (command != TRUTH_OPERATION && command != TRUTH_WITHOUT_TURNS && !op.pairs)
 		return -ENOTTY;
 	truth_all(own);
@@ -582,6 +664,9 @@ static int __init truth_init(void)
 	mutex_init(&truth_held_awake.lock);
 	mutex_init(&truth_held_outer.lock);
 	mutex_init(&truth_held_inner.lock);
+	mutex_init(&truth_held_queue.lock);
+	mutex_init(&truth_held_beside.lock);
+	mutex_init(&truth_held_moved.lock);
 	init_rwsem(&truth_held_rwsem.lock);
 	if (percpu_init_rwsem(&truth_held_percpu.lock))
 		return -ENOMEM;

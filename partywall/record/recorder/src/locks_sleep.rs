@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! How long a task sleeps, which depends on what it waits for.
+
+use super::{Holder, Seen};
+use crate::held::{Kind, Moment};
+use crate::hooks::Waits;
+
+impl Holder {
+    /// The lock that the task waits for: the innermost one.
+    pub fn trying(&self) -> Option<u64> {
+        let lock = self.waiting.iter().rev().find(|w| w.lock != 0);
+        lock.map(|w| w.lock)
+    }
+
+    /// Nanoseconds that the task sleeps between two moments.
+    pub(super) fn slept(&self, out: &Seen, seen: &Seen, instruction_ns: u64) -> u64 {
+        let passed = seen.now.passed(&out.now);
+        let side_by_side = seen.now.side_by_side(&out.now, instruction_ns);
+        if self.trying().is_some() {
+            // As long as others have the lock, one after the other, if it is known who has it.
+            let held = seen.progress.saturating_sub(out.progress);
+            let idle = seen.now.idle(&out.now, instruction_ns);
+            let least = if out.had { idle } else { side_by_side };
+            return held.clamp(least, passed);
+        }
+        let mut waiting = self.waiting.iter();
+        match waiting.find(|w| w.what != Waits::ForOwn) {
+            Some(w) if w.what == Waits::ForTime => {
+                let due = seen.due.map(|due| due.saturating_sub(out.now.ns));
+                due.map_or(passed, |until| until.min(passed))
+            }
+            _ => side_by_side,
+        }
+    }
+
+    /// For how long `lock` has been held until `now`, by one after the other and now by this
+    /// task, in nanoseconds; None if it does not have it. `done`: until it was last given
+    /// back; `clock`: of the CPU that runs the task.
+    pub fn progress(
+        &self,
+        lock: u64,
+        done: u64,
+        clock: Option<u64>,
+        now: &Moment,
+        instruction_ns: u64,
+    ) -> Option<u64> {
+        let held = self.held.iter().find(|h| h.address == lock)?;
+        if self.trying() == Some(lock) {
+            return None;
+        }
+        let mut ns = held.all * instruction_ns + held.asleep;
+        match (clock, &self.out) {
+            (Some(clock), _) => ns += clock.saturating_sub(self.since) * instruction_ns,
+            (None, Some(out)) => {
+                let seen = Seen {
+                    now: now.clone(),
+                    ..Seen::default()
+                };
+                ns += self.slept(out, &seen, instruction_ns);
+            }
+            (None, None) => {}
+        }
+        Some(match held.kind {
+            Kind::Exclusive => done + ns,
+            Kind::Shared => done.max(held.began + ns),
+        })
+    }
+}
