@@ -75,5 +75,11 @@ wheel: setup-dev
 	@rm -f dist/partywall-*.whl
 	@.venv/bin/python -m hatchling build -t wheel -d dist
 
+# The program as a Debian package, built, installed and tried in new root file systems.
+RELEASE = bookworm
+.PHONY: deb-program
+deb-program:
+	@scripts/try-deb $(RELEASE)
+
 clean:
 	rm -rf .venv dist partywall/record/recorder/target

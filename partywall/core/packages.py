@@ -21,7 +21,8 @@ KERNELS: Kind = "kernels"
 _LISTS = Path(__file__).resolve().parent / "needs"
 IN_CHECKOUT = (Path(__file__).resolve().parents[2] / "scripts" / "setup").exists()
 """Whether the program runs from its checkout, where ``make setup`` installs what it needs."""
-REFRESH = f"run {'make setup' if IN_CHECKOUT else 'apt-get update'}, which refreshes apt's lists"
+_SETUP = "make setup"
+REFRESH = f"run {_SETUP if IN_CHECKOUT else 'apt-get update'}, which refreshes apt's lists"
 _OTHERS = {"qemu-system-x86_64": "PARTYWALL_QEMU"}
 """Programs that the environment may name others for."""
 _DOCTOR = "partywall doctor says what this machine lacks"
@@ -83,9 +84,17 @@ def missing(*kinds: Kind) -> list[Need]:
 def mend(*kinds: Kind) -> str:
     """What to do where something of these lists is missing: the command for all of it."""
     if IN_CHECKOUT:
-        return "run make setup"
-    names = sorted({need.package for need in missing(*kinds)})
-    return f"apt-get install --no-install-recommends {' '.join(names)}" if names else _DOCTOR
+        return f"run {_SETUP}"
+    lacks = missing(*kinds)
+    return install(lacks) if lacks else _DOCTOR
+
+
+def install(lacks: list[Need]) -> str:
+    """Return the command that installs these."""
+    if IN_CHECKOUT:
+        return _SETUP
+    names = sorted({need.package for need in lacks})
+    return f"apt-get install --no-install-recommends {' '.join(names)}"
 
 
 def require(*kinds: Kind) -> None:

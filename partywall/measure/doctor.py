@@ -39,11 +39,12 @@ class Finding:
 def _programs() -> Iterator[Finding]:
     needed = ready.lists()
     for kind in (*needed, packages.KERNELS):
-        mend = packages.mend(kind)
         for need in packages.needs(kind):
             where = need.found()
             state = f"missing; it {need.use}" if where is None else str(where)
-            yield Finding(need.name, state, None if where else mend, kind in needed)
+            yield Finding(
+                need.name, state, None if where else packages.install([need]), kind in needed
+            )
 
 
 def _emulator() -> Iterator[Finding]:

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The Debian package says of itself what the program says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from partywall import __version__
+from partywall.core import packages
+
+DEBIAN = Path(__file__).resolve().parents[2] / "debian"
+
+
+def field(name: str) -> set[str]:
+    """Packages in a field of the binary package, without their versions."""
+    text = (DEBIAN / "control").read_text().partition("\nPackage: partywall\n")[2]
+    found = re.search(rf"^{name}:\n((?: .*\n)+)", text, re.MULTILINE)
+    assert found
+    return {line.split()[0].strip(",") for line in found[1].splitlines()}
+
+
+def wanted(kind: packages.Kind) -> set[str]:
+    """Packages of a list, but those that every Debian has."""
+    return {need.package for need in packages.needs(kind)} - {"dpkg", "util-linux"}
+
+
+def test_it_depends_on_what_a_check_needs_and_not_on_a_compiler_of_rust() -> None:
+    depends = field("Depends")
+    assert wanted("check") <= depends
+    assert not depends & wanted("recorder")
+
+
+def test_it_suggests_what_builds_kernels_and_recorders() -> None:
+    assert field("Suggests") == wanted("kernels") | wanted("recorder")
+
+
+def test_it_is_of_the_programs_version() -> None:
+    assert (DEBIAN / "changelog").read_text().startswith(f"partywall ({__version__}) ")
