@@ -209,7 +209,9 @@ def refresh(tree: Path, folder: Path = FOLDER) -> list[str]:
             _swap(new, folder, set(counts))
         finally:
             shutil.rmtree(new, ignore_errors=True)
+    # REUSE-IgnoreStart
     head = "# SPDX-License-Identifier: GPL-2.0-only\n# Applied in this order.\n"
+    # REUSE-IgnoreEnd
     write_whole(folder / "series", head + "".join(f"{name}\n" for name in names))
     return names
 

@@ -83,7 +83,9 @@ def drawn(figure: Figure, name: str) -> str:
 
 def standalone(svg: str) -> str:
     """A drawing of `throughput` as a file of its own, that follows the reader's light or dark."""
+    # REUSE-IgnoreStart
     licence = "<!-- SPDX-License-Identifier: GPL-2.0-or-later -->\n"
+    # REUSE-IgnoreEnd
     return licence + re.sub(r"(<svg[^>]*>)", rf"\g<1>{_ALONE}", svg, count=1) + "\n"
 
 
