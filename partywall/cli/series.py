@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from partywall.cli.options import FOLDER, commands, progress_on_terminal
+from partywall.cli.options import FILE, FOLDER, commands, progress_on_terminal
 from partywall.cli.readers import Reader
 from partywall.core.errors import UsageProblem
 from partywall.guest import boots
 from partywall.kernels import series
-from partywall.kernels.series import configurations, prove
+from partywall.kernels.series import configurations, export, prove
 
 
 @commands.group(
@@ -28,6 +28,34 @@ def series_refresh(tree: Path) -> int:
     """Write the commits of the tree in DIR back as the series."""
     for name in series.refresh(tree):
         click.echo(name)
+    return 0
+
+
+@series_group.command("export", examples=("partywall series export ucounts mails --tree ~/linux",))
+@click.argument("topic")
+@click.argument("into", type=FOLDER, metavar="DIR")
+@click.option(
+    "--tree",
+    type=FOLDER,
+    required=True,
+    metavar="LINUX",
+    help="A git tree of Linux, checked out at the commit that the set is for.",
+)
+@click.option(
+    "--cover",
+    type=FILE,
+    metavar="FILE",
+    help="Title, and below it the text of the cover letter; EDITME stands for them if not given.",
+)
+@click.option("--revision", type=click.IntRange(min=1), default=1, show_default=True)
+def series_export(topic: str, into: Path, tree: Path, cover: Path | None, revision: int) -> int:
+    """Write the patches of TOPIC into DIR as mails for a list.
+
+    As b4 does: a cover letter with base-commit and change-id, and recipients by the
+    tree's own scripts/get_maintainer.pl. Nothing is sent.
+    """
+    for mail in export.export(topic, tree, into, cover=cover, revision=revision):
+        click.echo(mail)
     return 0
 
 

@@ -110,8 +110,8 @@ def _hunk(patch: Patch, said: str) -> str:
     return f"{path}, at line {line}"
 
 
-def apply(tree: Path, patch: Patch, *, own: bool = True) -> None:
-    """Commits a patch on top of a tree. UsageProblem that names the hunk that fails.
+def apply_plain(tree: Path, patch: Patch, *, own: bool = True) -> None:
+    """Commits a patch on top of a tree, as it is. UsageProblem that names the hunk that fails.
 
     The tree is left as it was before the patch.
     """
@@ -129,6 +129,11 @@ def apply(tree: Path, patch: Patch, *, own: bool = True) -> None:
                 f"{patch.name} does not apply: {_hunk(patch, error.said)}",
                 "rebase the series in partywall kernel-tree, then partywall series refresh",
             ) from error
+
+
+def apply(tree: Path, patch: Patch, *, own: bool = True) -> None:
+    """Commits a patch as `apply_plain` does, with its topic for `refresh` in the message."""
+    apply_plain(tree, patch, own=own)
     message = git(tree, "log", "-1", "--format=%B")
     trailed = git(tree, "interpret-trailers", "--trailer", f"{TOPIC}: {patch.topic}", text=message)
     git(tree, "commit", "--quiet", "--amend", "--no-verify", "--file=-", own=own, text=trailed)
