@@ -21,7 +21,7 @@ from partywall.measure import doctor
 def doctor_command(as_json: bool) -> int:
     """Say what this machine lacks, and the command that mends it.
 
-    What only the building of kernels needs may be missing.
+    What only the building of kernels needs may be missing, and what reads images.
     """
     found = doctor.look()
     if as_json:

@@ -17,7 +17,8 @@ from typing import Literal
 from partywall.core.errors import EnvironmentProblem
 
 Kind = Literal["check", "recorder", "kernels", "roots"]
-KERNELS: Kind = "kernels"
+OPTIONAL: tuple[Kind, ...] = ("roots", "kernels")
+"""Lists without which a check of Debian's kernel runs all the same."""
 _LISTS = Path(__file__).resolve().parent / "needs"
 IN_CHECKOUT = (Path(__file__).resolve().parents[2] / "scripts" / "setup").exists()
 """Whether the program runs from its checkout, where ``make setup`` installs what it needs."""

@@ -38,7 +38,7 @@ class Finding:
 
 def _programs() -> Iterator[Finding]:
     needed = ready.lists()
-    for kind in (*needed, packages.KERNELS):
+    for kind in (*needed, *packages.OPTIONAL):
         for need in packages.needs(kind):
             where = need.found()
             state = f"missing; it {need.use}" if where is None else str(where)

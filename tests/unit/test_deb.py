@@ -22,13 +22,22 @@ def field(name: str) -> set[str]:
 
 def wanted(kind: packages.Kind) -> set[str]:
     """Packages of a list, but those that every Debian has."""
-    return {need.package for need in packages.needs(kind)} - {"dpkg", "util-linux"}
+    return {need.package for need in packages.needs(kind)} - {
+        "dpkg",
+        "libc-bin",
+        "tar",
+        "util-linux",
+    }
 
 
 def test_it_depends_on_what_a_check_needs_and_not_on_a_compiler_of_rust() -> None:
     depends = field("Depends")
     assert wanted("check") <= depends
     assert not depends & wanted("recorder")
+
+
+def test_it_recommends_what_reads_images() -> None:
+    assert field("Recommends") == wanted("roots")
 
 
 def test_it_suggests_what_builds_kernels_and_recorders() -> None:
