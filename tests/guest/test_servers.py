@@ -25,12 +25,12 @@ def test_redis_is_measured_by_the_request(check: Callable[..., Checked]) -> None
     assert found.instructions.deferred > 0
 
 
-@pytest.mark.parametrize(
-    ("server", "mover"), [("nginx", "aa_buffers_lock"), ("python", "tasklist_lock")]
-)
-def test_ready_made_servers_answer_and_what_they_share_has_names(
-    check: Callable[..., Checked], server: str, mover: str
+@pytest.mark.parametrize("server", ["nginx", "python"])
+def test_ready_made_servers_hand_out_a_file_and_what_they_share_has_names(
+    check: Callable[..., Checked], server: str
 ) -> None:
     (found,) = check("-n", "2", "-w", server).result.workloads
     assert found.named > 0.97
-    assert any(mover in wall.name for wall in found.objects)
+    # To look it up and to open it AppArmor takes a buffer each: of none that is missing so many.
+    (buffers,) = [wall for wall in found.objects if "aa_buffers_lock" in wall.name]
+    assert buffers.transfers > 6
