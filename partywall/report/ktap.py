@@ -67,7 +67,12 @@ def _workload(
     over.sort(key=lambda wall: (-wall.judged, wall.object.name, wall.object.line))
     asleep = [] if fail_held is None else held.over(workload, fail_held)
     left = [] if fail_growth is None else memory.over(workload, fail_growth)
-    failed = len(over) + len(asleep) + len(left)
+    # What is to be bounded and is not known does not pass.
+    bounded = {"memory": (fail_growth, workload.memory), "waits": (fail_held, workload.held)}
+    unknown = [
+        kind for kind, (limit, found) in bounded.items() if limit is not None and found is None
+    ]
+    failed = len(over) + len(asleep) + len(left) + len(unknown)
     if failed:
         yield "  KTAP version 1"
         # KUnit's tool shows this name while the subtests go by.
@@ -82,6 +87,8 @@ def _workload(
     for position, kind in enumerate(left, len(over) + len(asleep) + 1):
         yield f"  {_diagnostic(f'{kind.what}: {memory.size(kind.uncharged)} charged to nobody')}"
         yield f"  not ok {position} {_description(f'{kind.what} left behind')}"
+    for position, what in enumerate(unknown, failed - len(unknown) + 1):
+        yield f"  not ok {position} {_description(f'{what} not measured')}"
     yield _diagnostic(f"{name}: {_summary(workload, objects)}")
     yield _diagnostic(f"{name}: memory: {_of_kind(workload.memory, memory.verdict(workload))}")
     yield _diagnostic(f"{name}: waits: {_of_kind(workload.held, held.verdict(workload))}")

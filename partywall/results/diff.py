@@ -7,20 +7,27 @@ than chance does, and says which of it is a regression.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Literal
 
 from pydantic import Field
 
 from partywall.core.topology import Topology
-from partywall.results.compare import Change, WallChange, WorkloadChange, compare
+from partywall.results.compare import Change, WallChange, WorkloadChange, compare, keyed
 from partywall.results.document import Document, Model
-from partywall.results.result import Result
+from partywall.results.result import Result, WorkloadResult
 from partywall.results.setting import KernelId
 from partywall.results.upgrade import FIRST
 
 SCHEMA: Final = "partywall.diff/2"
 
 _OLD = "{what}: one of the results is of an older Partywall; measure it again"
+
+_MEASURED: Final[dict[str, Callable[[WorkloadResult], bool]]] = {
+    "memory": lambda one: one.memory is not None,
+    "waits": lambda one: one.held is not None,
+}
+"""What some results have and others have not."""
 
 HALF: Final = 0.5
 """Of the time for which a lock was held at most: less is chance."""
@@ -149,6 +156,9 @@ def _findings(one: WorkloadChange, tolerance: Tolerance, *, alike: bool) -> list
         add("calls", call.function, call.calls, tolerance.least, tolerance.share)
     for what, changed in one.left.kinds.items() if one.left else ():
         add("memory", what, changed, tolerance.bytes, tolerance.share)
+    if one.left:
+        unpaid = one.left.uncharged
+        add("memory", "charged to no container", unpaid, tolerance.bytes, tolerance.share)
     for held in one.held:
         longest = Change(before=held.longest.before / 1e6, after=held.longest.after / 1e6)
         # What sleeps a few times in a window does so for as long as it happens to.
@@ -174,11 +184,19 @@ def diff(before: Result, after: Result, tolerance: Tolerance) -> Difference:
     left = [] if alike else ["locks", "instructions"]
     left += [] if all(one.alike for one in compared.workloads) else ["walls"]
     left += [] if all(one.both_deferred for one in compared.workloads) else ["deferred work"]
+    said = [_OLD.format(what=", ".join(left))] if left else []
+    known = keyed(before.workloads), keyed(after.workloads)
+    both = [[side[key] for side in known] for key in known[0].keys() & known[1].keys()]
+    said += [
+        f"{what}: measured in one of the results alone"
+        for what, has in _MEASURED.items()
+        if any(has(old) != has(new) for old, new in both)
+    ]
     return Difference(
         before=before.kernel,
         after=after.kernel,
         tolerance=tolerance,
         findings=found,
         alone=compared.alone,
-        left_out=_OLD.format(what=", ".join(left)) if left else None,
+        left_out="; ".join(said) or None,
     )

@@ -340,6 +340,12 @@ def test_what_was_not_looked_at_passes_no_limit() -> None:
     with pytest.raises(UsageProblem, match="what overlay/access leaves behind"):
         Limits(inf, growth=1000).broken_by(result)
     assert not Limits(inf).broken_by(result)
+    # Whatever is known to be over it is.
+    assert Limits(inf, growth=17).broken_by(result)
+    unknown = ktap.render(builders.result(workload(None)), 100.0, fail_growth=17)
+    assert "  1..1\n  not ok 1 memory not measured\n" in unknown
+    assert "\nnot ok 1 overlay/access 8x1\n" in unknown
+    assert "not ok 1 waits not measured\n" in ktap.render(result, 100.0, 5.0)
 
 
 def test_it_is_saved_and_read_again_and_older_results_have_none(tmp_path: Path) -> None:
@@ -395,9 +401,29 @@ def test_what_stays_and_did_not_before_is_a_regression() -> None:
     found = diff(*pair(NAMES, HALF), Tolerance())
     assert [(one.how, one.what, one.name, one.regression) for one in found.findings] == [
         ("appeared", "memory", "page tables", True),
+        ("grew", "memory", "charged to no container", True),
         ("shrank", "memory", "dentry", False),
         ("went", "memory", "kmalloc-192", False),
     ]
+
+
+def test_what_nobody_pays_for_any_more_is_a_regression_though_it_is_no_more() -> None:
+    unpaid = NAMES.model_copy(
+        update={"grown": [one.model_copy(update={"charged": 0.0}) for one in NAMES.grown]}
+    )
+    found = diff(*pair(NAMES, unpaid), Tolerance())
+    assert [(one.how, one.name, one.regression) for one in found.findings] == [
+        ("grew", "charged to no container", True)
+    ]
+
+
+@pytest.mark.parametrize("pair_of", [(None, NAMES), (NAMES, None)])
+def test_what_one_result_alone_has_is_said_to_be_left_out(
+    pair_of: tuple[Memory | None, Memory | None],
+) -> None:
+    found = diff(*pair(*pair_of), Tolerance())
+    assert found.left_out == "memory: measured in one of the results alone"
+    assert diff(*pair(NAMES, NAMES), Tolerance()).left_out is None
     slight = NAMES.model_copy(
         update={"grown": [one.model_copy(update={"bytes": one.bytes + 8}) for one in NAMES.grown]}
     )

@@ -20,7 +20,7 @@ from partywall.core import cache
 from partywall.core.errors import PartywallError, UsageProblem
 from partywall.core.progress import Quiet
 from partywall.guest import oci, rooted, roots
-from partywall.guest.roots import debian, disks
+from partywall.guest.roots import debian, disks, images
 from partywall.workloads import Root
 
 CONFIG = {"Entrypoint": ["/bin/server"], "Cmd": ["-v"], "Env": ["A=b"], "WorkingDir": "/srv"}
@@ -167,11 +167,44 @@ def missing(folder: Path) -> Path:
     return folder
 
 
+def with_header(folder: Path, text: bytes, *, times: int = 1) -> Path:
+    """An image whose one file has extended headers of this text before it."""
+    head = tarfile.TarInfo("header")
+    head.type, head.size = tarfile.XHDTYPE, len(text)
+    padded = text + bytes(-len(text) % tarfile.BLOCKSIZE)
+    return layout(folder, (head.tobuf(tarfile.USTAR_FORMAT) + padded) * times + layer(*USUAL))
+
+
+def endless_headers(folder: Path) -> Path:
+    return with_header(folder, b"13 comment=a\n", times=1200)
+
+
+def no_number(folder: Path) -> Path:
+    return with_header(folder, b"20 GNU.sparse.size=q\n")
+
+
+def no_length(folder: Path) -> Path:
+    return with_header(folder, b"9" * 20 + b" path=a\n")
+
+
+def long_header(folder: Path) -> Path:
+    return with_header(folder, bytes((1 << 20) + 1))
+
+
+def many_files(folder: Path) -> Path:
+    return layout(folder, layer(*USUAL, *(member(f"file{number}") for number in range(20))))
+
+
 HOSTILE: dict[Callable[[Path], Path], str] = {
     foreign: "linux/arm64",
     climbing: "leads out of it: ../../climbed",
     with_device: "has a device: srv/disk",
     bomb: "when it is unpacked",
+    endless_headers: "a layer is broken",
+    no_number: "a layer is broken",
+    no_length: "a layer is broken",
+    long_header: "a header of 1048577 bytes",
+    many_files: "more than 10 files",
     lying: "can't be read",
     changed: "can't be read",
     truncated: "can't be read",
@@ -186,6 +219,7 @@ def test_what_is_no_honest_image_is_refused_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], Path]
 ) -> None:
     monkeypatch.setattr(disks, "MOST", 2 << 20)
+    monkeypatch.setattr(images, "MOST_FILES", 10)
     place = make(tmp_path / "image")
     with pytest.raises(UsageProblem) as refused:
         made(place)

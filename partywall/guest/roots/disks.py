@@ -102,11 +102,16 @@ def kept(key: str, fill: Callable[[Path], tuple[Path, Start]], progress: Progres
 
     def make(draft: Path) -> None:
         work = draft / "work"
-        work.mkdir()
-        root, start = fill(work)
-        with progress.step("making a disk of it"):
-            pack(root, draft / "root.squashfs")
-        remove(work)
+        # Whoever may look into the cache may not run what a stranger's image has set-user-ID.
+        work.mkdir(0o700)
+        try:
+            root, start = fill(work)
+            if os.geteuid() and root.is_relative_to(work):
+                _readable(root)
+            with progress.step("making a disk of it"):
+                pack(root, draft / "root.squashfs")
+        finally:
+            remove(work)
         (draft / "start.json").write_text(start.model_dump_json())
 
     place = cache.entry("root", key, make, progress)
@@ -115,7 +120,18 @@ def kept(key: str, fill: Callable[[Path], tuple[Path, Start]], progress: Progres
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder, even if its own folders may not be written."""
-    for path, _, _ in os.walk(folder):
-        os.chmod(path, 0o700)  # noqa: PTH101
+    """Remove a folder, even if its own folders may not be read or written."""
+    if os.geteuid():
+        _readable(folder)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _readable(folder: Path) -> None:
+    """Let the owner of all that is in a folder read it, and write its folders."""
+    for path, folders, files in os.walk(folder):
+        # Before the walk goes into them.
+        for names, mode in ((folders, 0o700), (files, 0o400)):
+            for name in names:
+                one = Path(path) / name
+                if not one.is_symlink():
+                    one.chmod(one.stat().st_mode & 0o7777 | mode)

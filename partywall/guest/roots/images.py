@@ -24,6 +24,27 @@ from partywall.guest.roots.disks import FORM, Disk, Start, kept, say, tool
 
 _CHUNK = 1 << 20
 _GZIP = b"\x1f\x8b"
+MOST_FILES = 1_000_000
+"""Of a layer: each takes an inode, however short it is."""
+
+_LONGEST_HEADER = 1 << 20
+_HEADERS = {
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+}
+# Of headers that are no numbers, no lengths, or come one after the other without end.
+_UNREADABLE = (
+    tarfile.TarError,
+    zlib.error,
+    EOFError,
+    OSError,
+    ValueError,
+    OverflowError,
+    RecursionError,
+)
 _BROKEN = "an OCI layout, or an archive that docker save or skopeo made, is what --image takes"
 
 
@@ -89,14 +110,31 @@ class _Padded:
         return piece
 
 
+class _Member(tarfile.TarInfo):
+    """A file of a layer; what is said of it before it is no longer than runtimes take."""
+
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        # tarfile keeps all of it, and a megabyte of zeroes may be a thousand times as long.
+        if self.type in _HEADERS and self.size > _LONGEST_HEADER:
+            raise tarfile.ReadError(f"a header of {self.size} bytes")
+        found: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
+        return found
+
+
 def _members(layer: Path, what: str) -> int:
     """Return how many bytes the files of a layer have, as it says."""
     with layer.open("rb") as packed:
         zipped = packed.read(len(_GZIP)) == _GZIP
         packed.seek(0)
         padded = _Padded(cast(IO[bytes], gzip.GzipFile(fileobj=packed) if zipped else packed))
-        with tarfile.open(fileobj=cast(IO[bytes], padded), mode="r|") as archive:
-            return sum(_size(member, what) for member in archive)
+        total = 0
+        with tarfile.open(fileobj=cast(IO[bytes], padded), mode="r|", tarinfo=_Member) as archive:
+            for count, member in enumerate(archive):
+                if count == MOST_FILES:
+                    raise UsageProblem(f"{what}: a layer has more than {count:,} files", _BROKEN)
+                total += _size(member, what)
+                archive.members.clear()  # type: ignore[attr-defined]
+        return total
 
 
 def _unpacked(blob: Path, most: int) -> int:
@@ -134,7 +172,7 @@ def _refuse_hostile(layers: Iterable[Path], what: str) -> None:
             unpacked = _unpacked(layer, disks.MOST - total)
             if total + unpacked <= disks.MOST:
                 unpacked = max(unpacked, _members(layer, what))
-        except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
+        except _UNREADABLE as error:
             raise UsageProblem(f"{what}: a layer is broken: {error}", _BROKEN) from error
         total += unpacked
         if total > disks.MOST:
