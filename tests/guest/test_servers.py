@@ -20,7 +20,8 @@ def test_redis_is_measured_by_the_request(check: Callable[..., Checked]) -> None
     (sent,) = [call.per_op for call in found.calls if call.function == "tcp_sendmsg"]
     assert sent == pytest.approx(2.0, rel=0.02)
     assert 200 < found.window < 800
-    assert found.named > 0.97
+    # Hardly anything moves: of a dozen lines that go with freed memory not all have a name.
+    assert not any(wall.kind == "unnamed" for wall in found.objects)
     # Over loopback, what a request sends is received in deferred work.
     assert found.instructions.deferred > 0
 

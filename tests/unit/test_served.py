@@ -88,6 +88,9 @@ def console(*counts: int) -> str:
 def test_requests_are_those_of_a_cpu() -> None:
     assert served.requests(console(400_000, 410_000), Topology(2, 1)) == 405
     assert served.requests(console(1_600_400), Topology(1, 4)) == 400
+    # Of eight, none has more than all others.
+    uneven = [264_000, 622_000, *[400_000] * 6]
+    assert served.requests(console(*uneven), Topology(8, 1)) == 411
 
 
 @pytest.mark.parametrize(
@@ -96,6 +99,7 @@ def test_requests_are_those_of_a_cpu() -> None:
         ((400_000,), "1 containers did not say"),
         ((400_000, 100_000), "400 requests|100 requests"),
         ((0, 0), "0 requests"),
+        ((19_000, 30_000), "19 requests"),
     ],
 )
 def test_windows_that_say_nothing_of_a_request_are_no_result(
