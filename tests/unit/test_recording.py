@@ -167,7 +167,9 @@ def test_any_changed_byte_is_noticed(at: int, value: int) -> None:
 def test_a_changed_byte_with_a_right_checksum_is_refused_or_read(at: int, value: int) -> None:
     damaged = sealed(DATA[:at] + bytes([value]) + DATA[at + 1 : -12])
     read = parsed_or_refused(damaged)
-    if read is not None:
+    (version,) = struct.unpack("<I", damaged[8:12])
+    # One that says to be older is read as that, and would be written as one of today.
+    if read is not None and version == reader.VERSION:
         assert written(read) == damaged
 
 
