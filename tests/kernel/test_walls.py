@@ -175,13 +175,14 @@ def test_what_is_built_here_costs_what_debians_own_costs(compared: Compared) -> 
     # Who meets a neighbour may have to spin, and who meets whom is chance: what
     # costs more with seven of them, but not with one, costs the same. Look-ups of
     # new names in one directory try again whenever another was added, with any number
-    # of neighbours; so they say nothing here.
+    # of neighbours; so they say nothing here. Nor do network namespaces: in how many
+    # batches they die, each of which costs, is the emulator's choice.
     few = {
         change.title: change.instructions.relative
         for change in compared("debian", "stock", "-n", "2", "-c", "1").workloads
     }
     for change in compared("debian", "stock").workloads:
-        if change.title == "negative/unique":
+        if change.title in ("negative/unique", "netns"):
             continue
         found = [change.instructions.relative, few.get(change.title)]
         least = min((one for one in found if one is not None), key=abs)
