@@ -196,7 +196,7 @@ def by_object(lines: Iterable[Line]) -> dict[str, list[Line]]:
 
 def loaded(kernel: Kernel, folder: Path, progress: Progress) -> Kernel:
     """``kernel`` with the module; ``folder`` as in `kmodule.with_module`."""
-    return kmodule.with_module(kernel, kmodule.build(SOURCE / "module", kernel, progress), folder)
+    return kmodule.loaded(SOURCE, kernel, folder, progress)
 
 
 def measured(

@@ -93,6 +93,11 @@ def _linked(files: Iterable[Path], top: Path, into: Path) -> None:
         link.symlink_to(path)
 
 
+def loaded(source: Path, kernel: Kernel, folder: Path, progress: Progress) -> Kernel:
+    """``kernel`` with the module of ``source``, built for it; ``folder`` as in `with_module`."""
+    return with_module(kernel, build(source / "module", kernel, progress), folder)
+
+
 def with_module(kernel: Kernel, module: Path, folder: Path) -> Kernel:
     """``kernel`` with one more module, loaded where a workload asks for its name.
 

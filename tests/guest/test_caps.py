@@ -29,8 +29,7 @@ def by_title(found: list[Cap]) -> dict[str, Cap]:
 @pytest.fixture(scope="module")
 def known(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Cap]:
     """What is found of a module's things, of which it says how many there are."""
-    module = kmodule.build(CAPPED / "module", kernel, Quiet())
-    ready = kmodule.with_module(kernel, module, tmp_path_factory.mktemp("modules"))
+    ready = kmodule.loaded(CAPPED, kernel, tmp_path_factory.mktemp("modules"), Quiet())
     common = {
         "name": "capped",
         "source": CAPPED,

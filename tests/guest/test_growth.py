@@ -32,8 +32,7 @@ NONE = ("leak_ring", "leak_warm", "leak_freed", "leak_later", "leak_drained")
 @pytest.fixture(scope="module")
 def leaks(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Operation:
     """What the module's operation leaves behind."""
-    module = kmodule.build(LEAKS / "module", kernel, Quiet())
-    ready = kmodule.with_module(kernel, module, tmp_path_factory.mktemp("modules"))
+    ready = kmodule.loaded(LEAKS, kernel, tmp_path_factory.mktemp("modules"), Quiet())
     workload = Workload(
         name="leaks",
         source=LEAKS,
