@@ -38,7 +38,7 @@ impl State {
         self.cpu(self.current);
         let expires = self.clock.as_mut().and_then(|clock| clock.expires(cpu));
         if let Some(expires) = expires {
-            let ran: Vec<u64> = self.cpus.iter().map(|c| c.ran).collect();
+            let ran = self.ran();
             self.delays.interrupt(cpu, expires, &ran);
         }
     }
@@ -69,8 +69,13 @@ impl State {
         }
         Moment {
             ns: read.unwrap_or(0),
-            ran: self.cpus.iter().map(|c| c.ran).collect(),
+            ran: self.ran(),
         }
+    }
+
+    /// Instructions that each CPU has run.
+    fn ran(&self) -> Vec<u64> {
+        self.cpus.iter().map(|c| c.ran).collect()
     }
 
     /// The call that led into the function whose entry has this number, on the vCPU that

@@ -145,6 +145,7 @@ impl Tracker {
     }
 
     /// Base of the stack that `address` is on, if it is on one.
+    #[inline(always)]
     pub fn stack_of(&self, address: u64) -> u64 {
         address & self.stack_mask
     }
@@ -196,13 +197,13 @@ impl Tracker {
 
     /// Something was pushed at `address`, on the stack of the task that runs.
     pub fn stack_at(&mut self, address: u64) {
-        self.stack = address & self.stack_mask;
+        self.stack = self.stack_of(address);
     }
 
     /// Whether `address` is on the stack of the task that runs, if that is known.
     #[inline(always)]
     pub fn on_own_stack(&self, address: u64) -> bool {
-        address & self.stack_mask == self.stack
+        self.stack_of(address) == self.stack
     }
 
     /// A fault belongs to what it interrupts; only one from user code is a
@@ -288,7 +289,7 @@ impl Tracker {
 
     /// `__switch_to_asm` touches `address` on the stack of the task it leaves.
     pub fn switch_out(&mut self, tasks: &mut Tasks, address: u64) {
-        let stack = address & self.stack_mask;
+        let stack = self.stack_of(address);
         if self.nest.base == TASK && self.stack == 0 {
             self.nest.base = tasks.thread(stack);
         }
@@ -298,7 +299,7 @@ impl Tracker {
 
     /// `__switch_to_asm` touches `address` on the stack of the task it enters.
     pub fn switch_in(&mut self, tasks: &mut Tasks, address: u64) {
-        let stack = address & self.stack_mask;
+        let stack = self.stack_of(address);
         if stack == self.stack {
             return;
         }
