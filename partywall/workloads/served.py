@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import shlex
-import tomllib
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from partywall.core.errors import UsageProblem
 from partywall.workloads.root import COUNT, MODULES, OPTIONS, Root
-from partywall.workloads.workload import Workload
+from partywall.workloads.workload import Workload, read_toml
 
 DIRECTORY = Path(__file__).resolve().parent / "servers"
 
@@ -44,14 +43,7 @@ class _File(BaseModel):
 
 
 def _read(path: Path) -> list[tuple[Workload, bool]]:
-    try:
-        raw = _File.model_validate(tomllib.loads(path.read_text()))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageProblem(f"{path}: {error}") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise UsageProblem(f"{path}: {where}: {first['msg']}") from error
+    raw = read_toml(path, _File)
     if raw.default not in raw.variants:
         raise UsageProblem(f"{path}: default names no variant: {raw.default}")
     common: dict[str, Any] = {

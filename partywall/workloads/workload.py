@@ -8,7 +8,7 @@ import fnmatch
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -17,6 +17,9 @@ from partywall.core.topology import Scope
 from partywall.workloads.root import Root
 
 DIRECTORY = Path(__file__).resolve().parent / "library"
+
+Written = TypeVar("Written", bound=BaseModel)
+"""What a file says."""
 
 
 ENOUGH = 256
@@ -107,12 +110,7 @@ class _File(_Facts):
 
 def _read(path: Path) -> list[tuple[Workload, bool]]:
     """All variants of one file, each with whether it runs unless told otherwise."""
-    try:
-        raw = _File.model_validate(tomllib.loads(path.read_text()))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageProblem(f"{path}: {error}") from error
-    except ValidationError as error:
-        raise _wrong(path, error) from error
+    raw = read_toml(path, _File)
     common: dict[str, Any] = raw.model_dump(exclude={"default", "variants", "operation"})
     name = path.parent.name
     if raw.default and not raw.variants:
@@ -126,6 +124,16 @@ def _read(path: Path) -> list[tuple[Workload, bool]]:
         (_variant(path, variant, told, common), variant in raw.default)
         for variant, told in raw.variants.items()
     ]
+
+
+def read_toml(path: Path, model: type[Written]) -> Written:
+    """Return a file as ``model`` has it; UsageProblem says where it is wrong first."""
+    try:
+        return model.model_validate(tomllib.loads(path.read_text()))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageProblem(f"{path}: {error}") from error
+    except ValidationError as error:
+        raise _wrong(path, error) from error
 
 
 def _wrong(path: Path, error: ValidationError, *table: str) -> UsageProblem:
