@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import click
@@ -10,7 +11,7 @@ import click
 from partywall.cli.options import RATE
 from partywall.core.errors import UsageProblem
 from partywall.report import held, memory
-from partywall.results.result import Result
+from partywall.results.result import Result, WorkloadResult
 
 
 @dataclass(frozen=True)
@@ -32,33 +33,40 @@ class Limits:
         """
         if result.worst > self.transfers:
             return True
-        return self._grows(result) or self._holds(result)
+        return _over(
+            result,
+            self.growth,
+            memory.over,
+            lambda one: one.memory is not None,
+            "what {} leaves behind in memory was not measured",
+            "docs/growth.md says what can't be looked at: leave it out, or --fail-growth",
+        ) or _over(
+            result,
+            self.held,
+            held.over,
+            lambda one: one.held is not None,
+            "for how long locks are held was not measured for {}",
+            "check again, with QEMU 9.2 or later, or a QEMU that has modules: docs/waits.md",
+        )
 
-    def _grows(self, result: Result) -> bool:
-        if self.growth is None:
-            return False
-        if any(memory.over(workload, self.growth) for workload in result.workloads):
-            return True
-        unknown = [one.title for one in result.workloads if one.memory is None]
-        if unknown:
-            raise UsageProblem(
-                f"what {unknown[0]} leaves behind in memory was not measured",
-                "docs/growth.md says what can't be looked at: leave it out, or --fail-growth",
-            )
-        return False
 
-    def _holds(self, result: Result) -> bool:
-        if self.held is None:
-            return False
-        if any(held.over(workload, self.held) for workload in result.workloads):
-            return True
-        unknown = [one.title for one in result.workloads if one.held is None]
-        if unknown:
-            raise UsageProblem(
-                f"for how long locks are held was not measured for {unknown[0]}",
-                "check again, with QEMU 9.2 or later, or a QEMU that has modules: docs/waits.md",
-            )
+def _over(
+    result: Result,
+    limit: float | None,
+    over: Callable[[WorkloadResult, float], Sequence[object]],
+    measured: Callable[[WorkloadResult], bool],
+    unknown: str,
+    hint: str,
+) -> bool:
+    """Return whether any workload is over a limit; UsageProblem if that is not known of one."""
+    if limit is None:
         return False
+    if any(over(workload, limit) for workload in result.workloads):
+        return True
+    for workload in result.workloads:
+        if not measured(workload):
+            raise UsageProblem(unknown.format(workload.title), hint)
+    return False
 
 
 held_option = click.option(
