@@ -16,13 +16,14 @@ from partywall.kernels.sources import built
 
 
 @commands.command("build", reader=Reader.KERNEL, examples=("partywall build partywall+lean",))
-@click.argument("name", required=False, metavar="stock|partywall[+VARIANT]")
+@click.argument("name", required=False, metavar="stock|partywall[@VERSION][+VARIANT]")
 @click.option("--kernel-tree", "tree", type=FOLDER, help="Build this tree of Linux.")
 def build_command(name: str | None, tree: Path | None) -> int:
     """Build a kernel for guests, and keep it.
 
     stock is Debian's source of Linux 6.12, partywall the same with the series
-    of series/linux-6.12. A +VARIANT adds configuration, as +lean+debug.
+    of series/linux-6.12; with @7.3 of that release. A +VARIANT adds configuration,
+    as +lean+debug.
     """
     if (name is None) == (tree is None):
         raise UsageProblem(

@@ -7,18 +7,25 @@ from pathlib import Path
 
 import click
 
+from partywall.cli.bases import base_option
 from partywall.cli.options import FOLDER, commands, progress_on_terminal
 from partywall.cli.readers import Reader
 from partywall.kernels import series
 from partywall.kernels.series import source
 
 
-@commands.command("kernel-tree", reader=Reader.KERNEL, examples=("partywall kernel-tree ~/w",))
+@commands.command(
+    "kernel-tree",
+    reader=Reader.KERNEL,
+    examples=("partywall kernel-tree ~/w", "partywall kernel-tree ~/w --base 7.3"),
+)
 @click.argument("folder", type=FOLDER, metavar="DIR")
-def kernel_tree(folder: Path) -> int:
+@base_option("6.12")
+def kernel_tree(folder: Path, base: series.Base | None) -> int:
     """Open a git tree of Linux in DIR, with each patch of our series as a commit."""
     with progress_on_terminal() as progress:
-        patches = series.read()
-        source.open_tree(source.get(progress), patches, folder.absolute(), progress)
+        origin = source.get(progress, base)
+        patches = series.read(origin.base.folder)
+        source.open_tree(origin, patches, folder.absolute(), progress)
     click.echo(f"{folder}: {len(patches)} patches above {series.BASE}")
     return 0

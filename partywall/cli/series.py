@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from partywall.cli.bases import base_option
 from partywall.cli.options import FILE, FOLDER, commands, progress_on_terminal
 from partywall.cli.readers import Reader
 from partywall.core.errors import UsageProblem
@@ -19,14 +20,15 @@ from partywall.kernels.series import configurations, export, prove
     "series", reader=Reader.KERNEL, examples=("partywall series prove --compile-only --minutes 10",)
 )
 def series_group() -> None:
-    """Work on the kernel series of series/linux-6.12."""
+    """Work on the kernel series of series/linux-6.12 and linux-7.3."""
 
 
 @series_group.command("refresh", examples=("partywall series refresh ~/w",))
 @click.argument("tree", type=FOLDER, metavar="DIR")
-def series_refresh(tree: Path) -> int:
+@base_option("that of the tree")
+def series_refresh(tree: Path, base: series.Base | None) -> int:
     """Write the commits of the tree in DIR back as the series."""
-    for name in series.refresh(tree):
+    for name in series.refresh(tree, base.folder if base else None):
         click.echo(name)
     return 0
 
@@ -48,13 +50,22 @@ def series_refresh(tree: Path) -> int:
     help="Title, and below it the text of the cover letter; EDITME stands for them if not given.",
 )
 @click.option("--revision", type=click.IntRange(min=1), default=1, show_default=True)
-def series_export(topic: str, into: Path, tree: Path, cover: Path | None, revision: int) -> int:
+@base_option("that of the tree")
+def series_export(
+    topic: str,
+    into: Path,
+    tree: Path,
+    cover: Path | None,
+    revision: int,
+    base: series.Base | None,
+) -> int:
     """Write the patches of TOPIC into DIR as mails for a list.
 
     As b4 does: a cover letter with base-commit and change-id, and recipients by the
     tree's own scripts/get_maintainer.pl. Nothing is sent.
     """
-    for mail in export.export(topic, tree, into, cover=cover, revision=revision):
+    folder = base.folder if base else None
+    for mail in export.export(topic, tree, into, cover=cover, revision=revision, folder=folder):
         click.echo(mail)
     return 0
 
@@ -64,6 +75,7 @@ def series_export(topic: str, into: Path, tree: Path, cover: Path | None, revisi
     examples=(
         "partywall series prove --compile-only --minutes 10",
         "partywall series prove --configs rt",
+        "partywall series prove --compile-only --base 7.3",
     ),
 )
 @click.option("--from", "first", type=int, help="Number of the first patch, 1 if not given.")
@@ -80,12 +92,14 @@ def series_export(topic: str, into: Path, tree: Path, cover: Path | None, revisi
     is_flag=True,
     help="Compile it as others configure kernels: NAME, all if none is given.",
 )
+@base_option("6.12")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 def series_prove(
     first: int | None,
     compile_only: bool,
     minutes: float | None,
     configs: bool,
+    base: series.Base | None,
     names: tuple[str, ...],
 ) -> int:
     """Build and boot the kernel after each patch; run checkpatch and sparse on it.
@@ -103,25 +117,25 @@ def series_prove(
         raise UsageProblem(f"what is {names[0]}?", "names of configurations go with --configs")
     if configs:
         with progress_on_terminal() as progress:
-            for line in configurations.prove_configured(progress, names):
+            for line in configurations.prove_configured(progress, names, base):
                 click.echo(line)
         return 0
     if minutes is not None and not compile_only:
         raise UsageProblem("--minutes goes with --compile-only", "or leave it out")
     with progress_on_terminal() as progress:
         if not compile_only:
-            for name in prove.prove(boots, progress, 1 if first is None else first):
+            for name in prove.prove(boots, progress, 1 if first is None else first, base):
                 click.echo(f"{name}: builds, boots, checkpatch and sparse have nothing new to say")
             return 0
-        patches = series.read()
+        patches = series.read(base.folder if base else series.FOLDER)
         if first is not None:
             proven = first - 1
-        elif proven := prove.compiled_before(patches, progress):
+        elif proven := prove.compiled_before(patches, progress, base):
             click.echo(f"{proven} of {len(patches)} patches were proven before")
         # A number that no patch has is for the proof to refuse.
         if first is not None or proven < len(patches):
             seconds = None if minutes is None else minutes * 60
-            for name in prove.prove_compiled(progress, proven + 1, seconds):
+            for name in prove.prove_compiled(progress, proven + 1, seconds, base):
                 click.echo(f"{name}: compiles, checkpatch has nothing to say")
                 proven += 1
     if proven < len(patches):

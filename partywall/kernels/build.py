@@ -21,11 +21,11 @@ from pathlib import Path
 from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
-from partywall.kernels import apt, bisect, series
+from partywall.kernels import bisect, series
 from partywall.kernels.git import GitProblem, git
 from partywall.kernels.kernel import Kernel
 from partywall.kernels.make import ENVIRONMENT, Make, compiler_version
-from partywall.kernels.series import source
+from partywall.kernels.series import bases, source
 from partywall.kernels.sources import debian
 from partywall.results.bisect import Commit
 
@@ -63,25 +63,26 @@ def variants() -> list[str]:
     return sorted(path.stem for path in FRAGMENTS.glob("*.config") if path.stem != BASE_FRAGMENT)
 
 
-def debian_config(progress: Progress) -> str:
-    """Configuration of Debian's newest cloud kernel of the version."""
-    image, _ = debian.pair(debian.newest_name(debian.DEFAULT_VERSION))
-    (path,) = apt.fetched(image, (), progress).glob("boot/config-*")
-    return path.read_text()
+def debian_config(progress: Progress, base: series.Base | None = None) -> str:
+    """Configuration of Debian's newest cloud kernel of a base's version, 6.12 if not given."""
+    base = base or bases.get()
+    return debian.config(base.version, base.suite, progress)
 
 
-def fragments(variant: Variant, *, own: bool = False) -> str:
+def fragments(variant: Variant, base: series.Base | None = None, *, own: bool = False) -> str:
     """What is laid over Debian's configuration, later lines winning.
 
-    A series may add to a variant what only it has: its own ``NAME.config``.
+    A base may add what its release needs, ``guest.config``; and, where its series is
+    applied (``own``), to a variant what only that has: its own ``NAME.config``.
     """
+    base = base or bases.get()
     parts = []
     for name in (BASE_FRAGMENT, *variant.fragments):
         path = FRAGMENTS / f"{name}.config"
         if not path.is_file():
             raise UsageProblem(f"no variant '{name}'", f"known: {', '.join(variants())}")
         parts.append(path.read_text())
-        if own and (ours := series.FOLDER / path.name).is_file():
+        if (own or name == BASE_FRAGMENT) and (ours := base.folder / path.name).is_file():
             parts.append(ours.read_text())
     return "\n".join(parts)
 
@@ -96,6 +97,11 @@ def configuration(base: str, over: str) -> str:
         return f"# CONFIG_{option[1]} is not set"
 
     return "\n".join([*map(line, base.splitlines()), over, ""])
+
+
+def _with_own(variant: Variant, progress: Progress, base: series.Base | None) -> str:
+    """The whole configuration of a variant, with what the series of a base adds."""
+    return configuration(debian_config(progress, base), fragments(variant, base, own=True))
 
 
 def unmet(wanted: str, got: str) -> list[str]:
@@ -206,7 +212,9 @@ def _cleaned(tree: Path) -> bool:
 
 def checkout(origin: source.Source, patches: list[series.Patch], folder: Path) -> Path:
     """The working tree at the base, clean, with ``patches`` applied."""
-    tree = folder / "linux"
+    # One for each base: to go from one to another touches most files.
+    default = origin.base.version == debian.DEFAULT_VERSION
+    tree = folder / ("linux" if default else f"linux-{origin.base.version}")
     if not (source.usable(tree, origin) and _cleaned(tree)):
         shutil.rmtree(tree, ignore_errors=True)
         source.clone(origin, tree)
@@ -217,12 +225,16 @@ def checkout(origin: source.Source, patches: list[series.Patch], folder: Path) -
 
 
 def from_series(
-    name: str, patches: list[series.Patch], variant: Variant, progress: Progress
+    name: str,
+    patches: list[series.Patch],
+    variant: Variant,
+    progress: Progress,
+    base: series.Base | None = None,
 ) -> Kernel:
     """The kernel of Debian's source and a series, built if it is not in the cache."""
-    origin = source.get(progress)
-    over = fragments(variant, own=bool(patches))
-    config = configuration(debian_config(progress), over)
+    origin = source.get(progress, base)
+    over = fragments(variant, origin.base, own=bool(patches))
+    config = configuration(debian_config(progress, origin.base), over)
     title = f"{name}{variant.suffix}"
 
     def fill(directory: Path) -> None:
@@ -231,7 +243,7 @@ def from_series(
             log.write_bytes(b"")
             with progress.step(f"checking out the source of {title}", 10 + len(patches)):
                 tree = checkout(origin, patches, folder)
-            local = f"-{title.replace('+', '-')}"
+            local = "-" + re.sub(r"[+@]", "-", title)
             make = Make(tree, log)
             _compile(make, config, over, local, directory, title, progress)
             log.rename(directory / "build.log")
@@ -247,13 +259,20 @@ class Steps:
 
     VERSION = "LOCALVERSION=-step"
 
-    def __init__(self, tree: Path, place: Path, variant: Variant, progress: Progress) -> None:
+    def __init__(
+        self,
+        tree: Path,
+        place: Path,
+        variant: Variant,
+        progress: Progress,
+        base: series.Base | None = None,
+    ) -> None:
         self.make = Make(tree, place / "log")
         self.make.log.write_bytes(b"")
         self._place, self._progress = place, progress
         # What no patch has made yet is no option yet, and asked for all the same.
-        self._over = fragments(variant)
-        self._config = configuration(debian_config(progress), fragments(variant, own=True))
+        self._over = fragments(variant, base)
+        self._config = _with_own(variant, progress, base)
         self._configure()
 
     def _configure(self) -> None:
@@ -283,25 +302,34 @@ class Commits(Steps):
     VERSION = "LOCALVERSION=-bisect"
 
 
-def step_keys(patches: list[series.Patch], variant: Variant, progress: Progress) -> list[str]:
+def step_keys(
+    patches: list[series.Patch],
+    variant: Variant,
+    progress: Progress,
+    base: series.Base | None = None,
+) -> list[str]:
     """For each patch the hash of all that what `steps` has after it is made from."""
-    origin = source.get(progress)
-    config = configuration(debian_config(progress), fragments(variant, own=True))
-    base = _key(config, origin.key, "step")
+    origin = source.get(progress, base)
+    last = _key(_with_own(variant, progress, origin.base), origin.key, "step")
     keys = []
     for patch in patches:
-        base = hashlib.sha256(f"{base} {series.digest([patch])}".encode()).hexdigest()
-        keys.append(base)
+        last = hashlib.sha256(f"{last} {series.digest([patch])}".encode()).hexdigest()
+        keys.append(last)
     return keys
 
 
 @contextlib.contextmanager
-def steps(patches: list[series.Patch], variant: Variant, progress: Progress) -> Iterator[Steps]:
+def steps(
+    patches: list[series.Patch],
+    variant: Variant,
+    progress: Progress,
+    base: series.Base | None = None,
+) -> Iterator[Steps]:
     """A tree with ``patches`` applied, to go on from, patch by patch."""
-    origin = source.get(progress)
+    origin = source.get(progress, base)
     with _alone(progress) as folder, tempfile.TemporaryDirectory(dir=folder) as place:
         tree = checkout(origin, patches, folder)
-        yield Steps(tree, Path(place), variant, progress)
+        yield Steps(tree, Path(place), variant, progress, origin.base)
         git(tree, "clean", "-fdxq")
 
 
@@ -384,8 +412,9 @@ def from_tree(tree: Path, variant: Variant, progress: Progress) -> Kernel:
         raise UsageProblem(
             f"{tree} was built in, so it can't be built elsewhere", f"make -C {tree} mrproper"
         )
-    over = fragments(variant)
-    config = configuration(debian_config(progress), over)
+    base = bases.of_tree(tree)
+    over = fragments(variant, base)
+    config = configuration(debian_config(progress, base), over)
     title = f"{tree.name}{variant.suffix}"
     place = hashlib.sha256(f"{tree} {variant.suffix}".encode()).hexdigest()[:16]
     output = cache.root() / "tree" / place

@@ -214,8 +214,8 @@ esac; done
 def linux(tools: Path, monkeypatch: pytest.MonkeyPatch) -> list[Commit]:
     """Commits in ``tools/linux``, which its make builds: of a word, broken, of another word."""
     (tools / "script").write_text(MAKE)
-    monkeypatch.setattr(build, "debian_config", lambda progress: "")
-    monkeypatch.setattr(build, "fragments", lambda variant, own=False: "")
+    monkeypatch.setattr(build, "debian_config", lambda progress, base=None: "")
+    monkeypatch.setattr(build, "fragments", lambda variant, base=None, own=False: "")
     tree = tools / "linux"
     (tree / "kernel").mkdir(parents=True)
     (tree / "kernel" / "fork.c").touch()
@@ -317,8 +317,8 @@ PROGRAM = """
 from partywall.cli import main
 from partywall.kernels import build
 
-build.debian_config = lambda progress: ""
-build.fragments = lambda variant, own=False: ""
+build.debian_config = lambda progress, base=None: ""
+build.fragments = lambda variant, base=None, own=False: ""
 main()
 """
 

@@ -335,6 +335,7 @@ def test_what_is_no_number_is_refused(partywall: Partywall, option: str, number:
         ("compare a.json b.json --results a --results b", "--results"),
         ("predict -n 1 -n 2 -n 64", "--containers"),
         ("series prove --minutes 1 --minutes 2 linux-6.12", "--minutes"),
+        ("series refresh --base 7.3 --base 6.12 .", "--base"),
     ],
 )
 def test_an_option_with_one_value_is_refused_when_it_is_given_again(

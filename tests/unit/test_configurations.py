@@ -14,7 +14,7 @@ from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Quiet
 from partywall.kernels import build
 from partywall.kernels.make import Make
-from partywall.kernels.series import configurations
+from partywall.kernels.series import bases, configurations
 
 
 def test_each_configuration_can_be_read_and_has_something_of_its_own() -> None:
@@ -131,5 +131,5 @@ def test_what_the_series_turns_on_is_asked_of_stock_too(tmp_path: Path) -> None:
     """Else a file of stock's that only the series compiles has stock's warnings as new ones."""
     make = _Fake(tmp_path / "obj")
     one = configurations.parse("tiny", "#: base tinyconfig\n")
-    configurations._configure(one, cast(Make, make), Quiet())
+    configurations._configure(one, cast(Make, make), bases.get(), Quiet())
     assert "CONFIG_SYSCTL_KUNIT_TEST=y" in (make.output / ".config").read_text()

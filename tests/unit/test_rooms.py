@@ -111,4 +111,4 @@ def test_nothing_is_looked_for_above_the_package() -> None:
         for ups in [re.findall(r"parents\[(\d+)\]", path.read_text())]
         if any(int(up) >= depth for up in ups)
     ]
-    assert reaching == ["partywall.core.packages", "partywall.kernels.series.patches"]
+    assert reaching == ["partywall.core.packages", "partywall.kernels.series.bases"]

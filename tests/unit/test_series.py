@@ -11,7 +11,7 @@ import pytest
 from partywall.core.errors import UsageProblem
 from partywall.kernels import build, series
 from partywall.kernels.git import GitProblem, git
-from partywall.kernels.series import source
+from partywall.kernels.series import bases, source
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 41))
 
@@ -244,6 +244,12 @@ def test_a_tree_that_git_was_killed_in_is_made_anew(
     assert git(working, "rev-parse", "HEAD^{tree}") == wanted
 
 
+def test_trees_of_two_releases_are_beside_each_other(tree: Path, tmp_path: Path) -> None:
+    other = source.Source(tree, "1", "key", series.Base("9.9", tmp_path))
+    assert build.checkout(other, [], tmp_path) == tmp_path / "linux-9.9"
+    assert build.checkout(source.Source(tree, "1", "key"), [], tmp_path) == tmp_path / "linux"
+
+
 def listed(cell: str) -> list[str]:
     """Patches of a table's cell: ``topic/0001``, and ``0003`` to ``0005`` of the same topic."""
     found: list[str] = []
@@ -255,8 +261,11 @@ def listed(cell: str) -> list[str]:
     return found
 
 
-def test_each_patch_has_a_line_of_the_table() -> None:
-    text = (series.FOLDER / "README.md").read_text().partition("## Patch by patch")[2]
+@pytest.mark.parametrize("version", bases.known())
+def test_each_patch_has_a_line_of_the_table(version: str) -> None:
+    folder = bases.get(version).folder
+    text = (folder / "README.md").read_text().partition("## Patch by patch")[2]
     cells = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
     named = [name for cell in cells for name in listed(cell)]
-    assert sorted(named) == sorted(patch.name[: patch.name.index("-")] for patch in series.read())
+    patches = series.read(folder)
+    assert sorted(named) == sorted(patch.name[: patch.name.index("-")] for patch in patches)

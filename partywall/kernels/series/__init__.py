@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The series of patches: read, applied, written back, and proven patch by patch."""
+"""Series of patches: read, applied, written back, and proven patch by patch."""
 
+from partywall.kernels.series.bases import Base
 from partywall.kernels.series.patches import (
     BASE,
     FOLDER,
@@ -12,4 +13,4 @@ from partywall.kernels.series.patches import (
     refresh,
 )
 
-__all__ = ["BASE", "FOLDER", "TOPIC", "Patch", "apply", "digest", "read", "refresh"]
+__all__ = ["BASE", "FOLDER", "TOPIC", "Base", "Patch", "apply", "digest", "read", "refresh"]

@@ -140,11 +140,11 @@ def compiled(make: Make, wanted: list[str], *more: str) -> Compiled:
     return Compiled(len(wanted), warnings(said, make.tree))
 
 
-def _laid_over(*names: str) -> str:
-    return build.fragments(build.Variant(names), own=True)
+def _laid_over(base: series.Base, *names: str) -> str:
+    return build.fragments(build.Variant(names), base, own=True)
 
 
-def _configure(one: Configuration, make: Make, progress: Progress) -> None:
+def _configure(one: Configuration, make: Make, base: series.Base, progress: Progress) -> None:
     """Makes the configuration. EnvironmentProblem if it comes out without its options."""
     assert make.output is not None
     make.output.mkdir(parents=True)
@@ -152,11 +152,12 @@ def _configure(one: Configuration, make: Make, progress: Progress) -> None:
     # of them turns on: what is said of it there is stock's.
     if one.base is None:
         config = build.configuration(
-            build.debian_config(progress), f"{_laid_over('lean', 'net', 'kunit')}\n{one.options}"
+            build.debian_config(progress, base),
+            f"{_laid_over(base, 'lean', 'net', 'kunit')}\n{one.options}",
         )
     else:
         make(one.base)
-        added = "" if one.base == "allmodconfig" else f"{_laid_over('net', 'kunit')}\n"
+        added = "" if one.base == "allmodconfig" else f"{_laid_over(base, 'net', 'kunit')}\n"
         config = f"{(make.output / '.config').read_text()}\n{added}{one.options}\n"
     (make.output / ".config").write_text(config)
     make("olddefconfig")
@@ -170,14 +171,19 @@ def _configure(one: Configuration, make: Make, progress: Progress) -> None:
 
 
 def _compiled(
-    one: Configuration, tree: Path, wanted: list[str], place: Path, progress: Progress
+    one: Configuration,
+    tree: Path,
+    wanted: list[str],
+    place: Path,
+    base: series.Base,
+    progress: Progress,
 ) -> Compiled:
     place.mkdir()
     log = place / "log"
     log.write_bytes(b"")
     make = Make(tree, log, place / "obj", compiler=one.compiler, words=one.words)
     try:
-        _configure(one, make, progress)
+        _configure(one, make, base, progress)
         config = (place / "obj" / ".config").read_text()
         wanted = [name for name in wanted if kbuild.has(tree, config, name)]
         if not wanted:
@@ -211,28 +217,31 @@ def _stock(
     def fill(folder: Path) -> None:
         there = [name for name in wanted if (origin.repository / name).with_suffix(".c").is_file()]
         with progress.step(f"{one.name}: stock", _SECONDS):
-            found = _compiled(one, origin.repository, there, place / "stock", progress)
+            found = _compiled(one, origin.repository, there, place / "stock", origin.base, progress)
         (folder / "said.json").write_text(json.dumps(found.said))
 
-    options = _laid_over("lean", "net", "kunit")
-    key = _key(one, "stock", options, build.debian_config(progress), origin.key, *wanted)
+    options = _laid_over(origin.base, "lean", "net", "kunit")
+    config = build.debian_config(progress, origin.base)
+    key = _key(one, "stock", options, config, origin.key, *wanted)
     entry = cache.entry("proof", key, fill, progress)
     return Counter(json.loads((entry / "said.json").read_text()))
 
 
-def prove_configured(progress: Progress, names: tuple[str, ...] = ()) -> Iterator[str]:
+def prove_configured(
+    progress: Progress, names: tuple[str, ...] = (), base: series.Base | None = None
+) -> Iterator[str]:
     """A line for each configuration in which the series compiles, after it was proven.
 
     What was proven is remembered. PartywallError for the first in which a file does not
     compile, or with a warning that stock has not.
     """
-    patches = series.read()
-    origin = source.get(progress)
-    own = _laid_over("lean", "net", "kunit")
-    base = build.debian_config(progress)
+    origin = source.get(progress, base)
+    patches = series.read(origin.base.folder)
+    own = _laid_over(origin.base, "lean", "net", "kunit")
+    config = build.debian_config(progress, origin.base)
     todo = []
     for one in load(names):
-        key = _key(one, series.digest(patches), own, base, origin.key)
+        key = _key(one, series.digest(patches), own, config, origin.key)
         if cache.has("proof", key):
             yield f"{one.name}: proven before"
         else:
@@ -246,7 +255,9 @@ def prove_configured(progress: Progress, names: tuple[str, ...] = ()) -> Iterato
             with tempfile.TemporaryDirectory(dir=tree.parent) as folder:
                 stock = _stock(one, origin, wanted, Path(folder), progress)
                 with progress.step(f"{one.name}: ours", _SECONDS):
-                    ours = _compiled(one, tree, wanted, Path(folder) / "ours", progress)
+                    ours = _compiled(
+                        one, tree, wanted, Path(folder) / "ours", origin.base, progress
+                    )
             new = added(stock, ours.said)
             if new:
                 more = f" (and {len(new) - 1} more)" if len(new) > 1 else ""

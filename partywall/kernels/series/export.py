@@ -20,6 +20,7 @@ from partywall.core import packages
 from partywall.core.cache import file_errors
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.kernels.git import GitProblem, git
+from partywall.kernels.series import bases
 from partywall.kernels.series.patches import FOLDER, Patch, apply_plain, read
 
 # As b4 asks it: nobody is written to only because he once changed the file.
@@ -134,18 +135,22 @@ def export(
     *,
     cover: Path | None = None,
     revision: int = 1,
-    folder: Path = FOLDER,
+    folder: Path | None = None,
 ) -> list[Path]:
     """Write a topic's patches as mails into a folder, above the tree's commit; return them.
 
-    UsageProblem if the topic is not known, a patch does not apply there, or the
-    folder has files in it.
+    ``folder``: the series, that of the tree's release if not given, and that of 6.12
+    where there is none. UsageProblem if the topic is not known, a patch does not apply
+    there, or the folder has files in it.
     """
+    if folder is None:
+        known = bases.of_tree(tree)
+        folder = known.folder if known else FOLDER
     series = read(folder)
     patches = [patch for patch in series if patch.topic == topic]
     if not patches:
-        known = ", ".join(dict.fromkeys(patch.topic for patch in series))
-        raise UsageProblem(f"no topic '{topic}' in the series", f"known: {known}")
+        topics = ", ".join(dict.fromkeys(patch.topic for patch in series))
+        raise UsageProblem(f"no topic '{topic}' in the series", f"known: {topics}")
     if into.exists() and (not into.is_dir() or any(into.iterdir())):
         raise UsageProblem(f"{into} is there already", "name another folder, or remove it")
     try:

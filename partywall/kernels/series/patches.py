@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Kernel series: an ordered list of patches, applied to a tree and exported from it.
 
-``series/linux-6.12/series`` names the patches in order, ``TOPIC/NNNN-title.patch``
+``series/linux-VERSION/series`` names the patches in order, ``TOPIC/NNNN-title.patch``
 each. In a tree, a trailer in each commit says which topic it belongs to.
 """
 
@@ -18,11 +18,9 @@ from pathlib import Path
 from partywall.core.cache import file_errors, write_whole
 from partywall.core.errors import UsageProblem
 from partywall.kernels.git import GitProblem, git
+from partywall.kernels.series import bases
 
-_PACKAGED = Path(__file__).resolve().parent / "linux-6.12"
-"""Where a wheel has it: pyproject.toml says so."""
-_BESIDE = Path(__file__).resolve().parents[3] / "series" / "linux-6.12"
-FOLDER = _PACKAGED if _PACKAGED.exists() else _BESIDE
+FOLDER = bases.get().folder
 BASE = "partywall-base"
 """Tag of the commit that a series starts from."""
 TOPIC = "Partywall-topic"
@@ -179,13 +177,19 @@ def _exported(tree: Path, commits: list[str]) -> Iterator[tuple[str, str, str]]:
         yield topic, title, head + separator + rest
 
 
-def refresh(tree: Path, folder: Path = FOLDER) -> list[str]:
+def refresh(tree: Path, folder: Path | None = None) -> list[str]:
     """Writes the commits of a tree above its base as the series; returns its patches' names.
 
+    ``folder``: that of the series, which is that of the tree's release if not given.
     UsageProblem if the tree is not one of ours, or has changes that are no commit; or
     if the series is the installed program's, which the next installation overwrites.
     """
-    if folder == _PACKAGED:
+    base = bases.of_tree(tree)
+    if folder is None:
+        folder = base.folder if base else FOLDER
+    elif base and folder != base.folder:
+        raise UsageProblem(f"{tree} is Linux {base.version}", f"its series is {base.folder}")
+    if bases.load(folder).installed:
         raise UsageProblem(
             "this program is installed, and its series with it", "refresh that of a checkout"
         )

@@ -16,6 +16,7 @@ from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
 from partywall.kernels import Kernel, build, series
 from partywall.kernels.make import Make
+from partywall.kernels.series import bases
 
 # New files belong to the maintainers of what they belong to; MAINTAINERS says who
 # that is by folder, and names none for ours. And commits that a message names are
@@ -96,8 +97,8 @@ def compiles(make: Make, wanted: list[str], progress: Progress, title: str) -> N
         raise EnvironmentProblem(warned[0], "the compiler says so")
 
 
-def _patches(first: int) -> list[series.Patch]:
-    patches = series.read()
+def _patches(first: int, base: series.Base) -> list[series.Patch]:
+    patches = series.read(base.folder)
     if not 1 <= first <= len(patches):
         raise UsageProblem(f"the series has no patch {first}", f"it has 1 to {len(patches)}")
     return patches
@@ -109,15 +110,18 @@ def _checked(tree: Path, patch: series.Patch) -> None:
         raise EnvironmentProblem(f"{patch.name}: {against[0]}", "checkpatch says so")
 
 
-def prove(boots: Boots, progress: Progress, first: int = 1) -> Iterator[str]:
+def prove(
+    boots: Boots, progress: Progress, first: int = 1, base: series.Base | None = None
+) -> Iterator[str]:
     """Yield the names of the patches from number ``first`` on, each after it was proven.
 
     ``boots``: tries a kernel in a guest, as `partywall.guest.boots` does.
     PartywallError for the first that is not: it does not build or boot, checkpatch
     has something to say, or sparse says what it did not say before.
     """
-    patches = _patches(first)
-    with build.steps(patches[: first - 1], _VARIANT, progress) as step:
+    base = base or bases.get()
+    patches = _patches(first, base)
+    with build.steps(patches[: first - 1], _VARIANT, progress, base) as step:
         tree = step.make.tree
         for number, patch in enumerate(patches[first - 1 :], start=first):
             old = [path for path in c_files(patch) if (tree / path).is_file()]
@@ -134,18 +138,23 @@ def prove(boots: Boots, progress: Progress, first: int = 1) -> Iterator[str]:
             yield patch.name
 
 
-def compiled_before(patches: list[series.Patch], progress: Progress) -> int:
+def compiled_before(
+    patches: list[series.Patch], progress: Progress, base: series.Base | None = None
+) -> int:
     """How many of the first patches `prove_compiled` has proven, here and as they are.
 
     What was compiled then are the C files that patches changed at that time. Of a
     message that has changed since checkpatch is not asked again.
     """
-    keys = build.step_keys(patches, _COMPILED, progress)
+    keys = build.step_keys(patches, _COMPILED, progress, base)
     return next((n for n, key in enumerate(keys) if not cache.has("proof", key)), len(keys))
 
 
 def prove_compiled(
-    progress: Progress, first: int = 1, seconds: float | None = None
+    progress: Progress,
+    first: int = 1,
+    seconds: float | None = None,
+    base: series.Base | None = None,
 ) -> Iterator[str]:
     """As `prove`, but that C files which any patch changes compile is all that is asked.
 
@@ -153,11 +162,12 @@ def prove_compiled(
     `compiled_before`. PartywallError for the first patch after which a file does not
     compile, or with a warning, and if checkpatch has something to say of it.
     """
-    patches = _patches(first)
+    base = base or bases.get()
+    patches = _patches(first, base)
     touched = sorted({path for patch in patches for path in c_files(patch)})
-    keys = build.step_keys(patches, _COMPILED, progress)
+    keys = build.step_keys(patches, _COMPILED, progress, base)
     begun = time.monotonic()
-    with build.steps(patches[: first - 1], _COMPILED, progress) as step:
+    with build.steps(patches[: first - 1], _COMPILED, progress, base) as step:
         for number, patch in enumerate(patches[first - 1 :], start=first):
             if seconds is not None and time.monotonic() - begun > seconds:
                 return

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The source that a series starts from: Debian's package linux-source-6.12, in git."""
+"""The source that a series starts from: Debian's package linux-source-VERSION, in git."""
 
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from partywall.core import cache
@@ -12,8 +12,7 @@ from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
 from partywall.kernels import apt, series
 from partywall.kernels.git import GitProblem, git
-
-PACKAGE = "linux-source-6.12"
+from partywall.kernels.series import bases
 
 
 @dataclass(frozen=True)
@@ -23,19 +22,25 @@ class Source:
     repository: Path
     version: str
     key: str
+    base: bases.Base = field(default_factory=bases.get)
 
 
-def _newest() -> apt.Package:
-    found = apt.parse_show(apt.ask("apt-cache", "show", PACKAGE))
+def _newest(base: bases.Base) -> apt.Package:
+    shown = apt.ask("apt-cache", "show", base.package, suite=base.suite)
+    found = apt.parse_show(shown, base.suite)
     if not found:
-        raise EnvironmentProblem(f"apt knows no package {PACKAGE}", apt.WHERE)
+        raise EnvironmentProblem(
+            f"apt knows no package {base.package}" + (f" in {base.suite}" if base.suite else ""),
+            f"{base.folder / 'base.toml'} names the suite" if base.suite else apt.WHERE,
+        )
     # apt lists the one that it would install first.
     return found[0]
 
 
-def get(progress: Progress) -> Source:
-    """The source, downloaded and imported if it is not in the cache."""
-    package = _newest()
+def get(progress: Progress, base: bases.Base | None = None) -> Source:
+    """The source of a base, 6.12 if not given, from the cache or downloaded and imported."""
+    base = base or bases.get()
+    package = _newest(base)
     key = f"{package.name}-{package.sha256[:16]}"
 
     def fill(directory: Path) -> None:
@@ -44,14 +49,15 @@ def get(progress: Progress) -> Source:
             apt.unpack(deb, directory, ("*/usr/src/linux-source-*.tar.xz",))
             deb.unlink()
             (archive,) = directory.glob("usr/src/*.tar.xz")
-            _import(archive, directory / "linux", package.version)
+            _import(archive, directory / "linux", base, package.version)
             archive.unlink()
 
     # The number: what is made of the package, and how.
-    return Source(cache.entry("source", f"{key}-2", fill, progress) / "linux", package.version, key)
+    entry = cache.entry("source", f"{key}-2", fill, progress)
+    return Source(entry / "linux", package.version, key, base)
 
 
-def _import(archive: Path, tree: Path, version: str) -> None:
+def _import(archive: Path, tree: Path, base: bases.Base, version: str) -> None:
     tree.mkdir()
     done = subprocess.run(
         ["tar", "-xf", str(archive), "-C", str(tree), "--strip-components=1"],
@@ -64,12 +70,12 @@ def _import(archive: Path, tree: Path, version: str) -> None:
             f"unpacking {archive.name}: {done.stderr.strip()[:160]}",
             f"free space in {cache.root()}",
         )
-    git(tree, "init", "--quiet", "--initial-branch=linux-6.12")
+    git(tree, "init", "--quiet", f"--initial-branch=linux-{base.version}")
     git(tree, "config", "gc.auto", "0")
     # The kernel's own .gitignore covers files that its archive has.
     git(tree, "add", "--all", "--force")
     _mend_gitignore(tree)
-    message = f"Linux as in Debian's {PACKAGE} {version}"
+    message = f"Linux as in Debian's {base.package} {version}"
     git(tree, "commit", "--quiet", f"--message={message}")
     git(tree, "tag", series.BASE)
 
@@ -114,7 +120,7 @@ def open_tree(source: Source, patches: list[series.Patch], into: Path, progress:
             "git does not know who you are",
             "git config --global user.name NAME, and user.email ADDRESS",
         ) from error
-    with progress.step(f"checking out {PACKAGE} {source.version}", 15):
+    with progress.step(f"checking out {source.base.package} {source.version}", 15):
         # A clone of its own, not of the cache's objects: work must outlive the cache.
         git(into.parent, "clone", "--quiet", "--no-hardlinks", str(source.repository), str(into))
         git(into, "remote", "remove", "origin")

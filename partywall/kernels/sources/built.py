@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Kernels that are built here: ``stock``, ``partywall``, or a tree of yours.
 
-``stock`` is Debian's source as it is, ``partywall`` the same with our series.
-``+debug`` and the like behind the name add fragments of configuration.
+``stock`` is Debian's source as it is, ``partywall`` the same with our series, of
+Linux 6.12 or of the version behind an at sign. ``+debug`` and the like behind the
+name add fragments of configuration.
 """
 
 from __future__ import annotations
@@ -13,17 +14,30 @@ from partywall.core.errors import UsageProblem
 from partywall.core.progress import Progress
 from partywall.kernels import build, series
 from partywall.kernels.kernel import Kernel
+from partywall.kernels.series import bases
 
 if TYPE_CHECKING:
     from partywall.kernels.resolve import Request
 
-FORMS = ("stock", "partywall", "either with +VARIANT behind it", "--kernel-tree DIR")
+FORMS = (
+    "stock",
+    "partywall",
+    "either with @VERSION (stock@7.3) and +VARIANT behind it",
+    "--kernel-tree DIR",
+)
 _NAMES = ("stock", "partywall")
 
 
 def understands(request: Request) -> bool:
     """``stock`` or ``partywall``, or a folder given as a tree."""
-    return request.tree is not None or request.kernel.partition("+")[0] in _NAMES
+    return request.tree is not None or _parted(request.kernel)[0] in _NAMES
+
+
+def _parted(kernel: str) -> tuple[str, str | None, tuple[str, ...]]:
+    """Name, version if one is said, and fragments."""
+    title, *fragments = kernel.split("+")
+    name, at, version = title.partition("@")
+    return name, version if at else None, tuple(fragments)
 
 
 def get(request: Request, progress: Progress) -> Kernel:
@@ -33,9 +47,11 @@ def get(request: Request, progress: Progress) -> Kernel:
             "--vmlinux and --modules belong to a kernel given as a file",
             "leave them out: what is built here brings both",
         )
-    name, *fragments = request.kernel.split("+")
-    variant = build.Variant(tuple(fragments))
+    name, version, fragments = _parted(request.kernel)
+    variant = build.Variant(fragments)
     if request.tree is not None:
         return build.from_tree(request.tree, variant, progress)
-    patches = series.read() if name == "partywall" else []
-    return build.from_series(name, patches, variant, progress)
+    base = bases.get() if version is None else bases.get(version)
+    patches = series.read(base.folder) if name == "partywall" else []
+    title = name if version is None else f"{name}@{base.version}"
+    return build.from_series(title, patches, variant, progress, base)

@@ -142,6 +142,19 @@ def _announce(name: str, packages: list[Package], progress: Progress) -> None:
         )
 
 
+def config(version: str, suite: str | None, progress: Progress) -> str:
+    """Configuration of the newest cloud kernel of a version, of a suite if one is named."""
+    name = newest_name(version, suite)
+    image, _ = pair(name, suite)
+    return _config(image, apt.fetched(image, (), progress, parts(image)))
+
+
+def _config(image: Package, files: Path) -> str:
+    release = image.name.removeprefix("linux-image-")
+    path = _one(files, image, "boot/config-*", f"usr/lib/modules/{release}/config")
+    return path.read_text(errors="replace")
+
+
 def get(request: Request, progress: Progress) -> Kernel:
     """The kernel, downloaded if it is not in the cache."""
     if request.vmlinux is not None or request.modules is not None:
@@ -164,7 +177,6 @@ def get(request: Request, progress: Progress) -> Kernel:
     debug_files = apt.fetched(debug_package, _DEBUG_PARTS, progress)
     release = name.removeprefix("linux-image-")
     place = f"usr/lib/modules/{release}"
-    config = _one(files, image_package, "boot/config-*", f"{place}/config")
     debug = f"usr/lib/debug/lib/modules/{release}/vmlinux"
     return Kernel(
         source=f"debian {image_package.version}",
@@ -173,5 +185,5 @@ def get(request: Request, progress: Progress) -> Kernel:
         vmlinux=_one(debug_files, debug_package, debug, "usr/lib/debug/boot/vmlinux-*"),
         modules=_one(files, image_package, "**/lib/modules/*"),
         debug_modules=debug_files / "usr" / "lib" / "debug",
-        config=config.read_text(errors="replace"),
+        config=_config(image_package, files),
     )
