@@ -20,7 +20,7 @@ from partywall.core import cache
 from partywall.core.errors import PartywallError, UsageProblem
 from partywall.core.progress import Quiet
 from partywall.guest import oci, rooted, roots
-from partywall.guest.roots import debian, disks, images
+from partywall.guest.roots import debian, disks, layers
 from partywall.workloads import Root
 
 CONFIG = {"Entrypoint": ["/bin/server"], "Cmd": ["-v"], "Env": ["A=b"], "WorkingDir": "/srv"}
@@ -53,8 +53,16 @@ USUAL = (
 )
 
 
+def zstd(data: bytes) -> bytes:
+    return subprocess.run(["zstd", "-cq"], input=data, capture_output=True, check=True).stdout
+
+
 def layout(
-    folder: Path, *layers: bytes, architecture: str = "amd64", of_layers: list[str] | None = None
+    folder: Path,
+    *contents: bytes,
+    architecture: str = "amd64",
+    of_layers: list[str] | None = None,
+    pack: Callable[[bytes], bytes] = gzip.compress,
 ) -> Path:
     """Write an OCI layout; ``of_layers``: what its configuration says their hashes are."""
     blobs = folder / "blobs" / "sha256"
@@ -66,7 +74,7 @@ def layout(
         media = f"application/vnd.oci.image.{kind}"
         return {"mediaType": media, "digest": f"sha256:{name}", "size": len(data)}
 
-    hashes = of_layers or [f"sha256:{hashlib.sha256(one).hexdigest()}" for one in layers]
+    hashes = of_layers or [f"sha256:{hashlib.sha256(one).hexdigest()}" for one in contents]
     config = {
         "architecture": architecture,
         "os": "linux",
@@ -76,7 +84,10 @@ def layout(
     manifest = {
         "schemaVersion": 2,
         "config": blob("config.v1+json", json.dumps(config).encode()),
-        "layers": [blob("layer.v1.tar+gzip", gzip.compress(one)) for one in layers],
+        "layers": [
+            blob(f"layer.v1.tar+{'zstd' if pack is zstd else 'gzip'}", pack(one))
+            for one in contents
+        ],
     }
     entry = blob("manifest.v1+json", json.dumps(manifest).encode())
     entry["annotations"] = {"org.opencontainers.image.ref.name": "one"}
@@ -115,6 +126,46 @@ def test_archives_are_as_good_as_a_layout(tmp_path: Path, kind: str) -> None:
     assert made(archive).start.args == ("/bin/server", "-v")
 
 
+def test_layers_may_be_of_zstd(tmp_path: Path) -> None:
+    same, other = layer(member("etc/one", size=3)), layer(member("etc/two", size=3))
+    place = layout(tmp_path / "image", layer(*USUAL), same, same, other, pack=zstd)
+    found = listed(made(f"{place}:one").file)
+    assert "/etc/one" in found
+    assert "/etc/two" in found
+
+
+def saved(folder: Path, tags: list[str]) -> Path:
+    """An archive as Docker writes it since 25: a layout, and the list that it had before."""
+    place = layout(folder, layer(*USUAL))
+    index = json.loads((place / "index.json").read_text())
+    manifest = json.loads(blob_of(place, index["manifests"][0]["digest"]).read_text())
+    path = "blobs/sha256/{}".format
+    names = [one["digest"].partition(":")[2] for one in (manifest["config"], *manifest["layers"])]
+    listed = {"Config": path(names[0]), "RepoTags": tags, "Layers": [*map(path, names[1:])]}
+    (place / "manifest.json").write_text(json.dumps([listed]))
+    archive = folder.with_suffix(".tar")
+    with tarfile.open(archive, "w") as out:
+        out.add(place, ".")
+    return archive
+
+
+def blob_of(place: Path, digest: str) -> Path:
+    return place / "blobs" / "sha256" / digest.partition(":")[2]
+
+
+@pytest.mark.parametrize("tag", ["", ":redis:7", ":one", ":other"])
+def test_an_archive_of_docker_has_tags_of_two_kinds(tmp_path: Path, tag: str) -> None:
+    archive = saved(tmp_path / "image", ["redis:7", "other:latest"])
+    assert made(f"{archive}{tag}").start.args == ("/bin/server", "-v")
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd])
+def test_a_packed_archive_is_read(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    archive = saved(tmp_path / "image", ["redis:7"])
+    archive.write_bytes(pack(archive.read_bytes()))
+    assert made(f"{archive}:redis:7").start.args == ("/bin/server", "-v")
+
+
 def test_a_layer_may_end_without_zeroes_as_umoci_leaves_it(tmp_path: Path) -> None:
     whole = layer(member("srv", size=700))
     place = layout(tmp_path / "image", whole[: 512 + 700])
@@ -135,6 +186,41 @@ def with_device(folder: Path) -> Path:
 
 def bomb(folder: Path) -> Path:
     return layout(folder, layer(member("zeroes", size=3 << 20)))
+
+
+def bomb_of_zstd(folder: Path) -> Path:
+    return layout(folder, layer(member("zeroes", size=3 << 20)), pack=zstd)
+
+
+def broken_zstd(folder: Path) -> Path:
+    return layout(folder, layer(*USUAL), pack=zstd_cut)
+
+
+def zstd_cut(data: bytes) -> bytes:
+    return zstd(data)[:-9]
+
+
+def with_others(folder: Path, *others: tarfile.TarInfo) -> Path:
+    """An archive with an honest image, and files that belong to none."""
+    archive = saved(folder, ["redis:7"])
+    with tarfile.open(archive, "a") as out:
+        for one in others:
+            out.addfile(one, io.BytesIO(bytes(one.size)))
+    archive.write_bytes(gzip.compress(archive.read_bytes()))
+    return archive
+
+
+def beside(folder: Path) -> Path:
+    """Each file may be, not all together."""
+    return with_others(folder, *(member(f"zeroes-{number}", size=1 << 20) for number in range(3)))
+
+
+def many_beside(folder: Path) -> Path:
+    return with_others(folder, *(member(f"file{number}") for number in range(20)))
+
+
+def climbing_beside(folder: Path) -> Path:
+    return with_others(folder, member("../../climbed", size=3))
 
 
 def lying(folder: Path) -> Path:
@@ -200,6 +286,11 @@ HOSTILE: dict[Callable[[Path], Path], str] = {
     climbing: "leads out of it: ../../climbed",
     with_device: "has a device: srv/disk",
     bomb: "when it is unpacked",
+    bomb_of_zstd: "when it is unpacked",
+    broken_zstd: "a layer is broken",
+    beside: "when it is unpacked",
+    many_beside: "has more than 10 files",
+    climbing_beside: "leads out of it",
     endless_headers: "a layer is broken",
     no_number: "a layer is broken",
     no_length: "a layer is broken",
@@ -219,7 +310,7 @@ def test_what_is_no_honest_image_is_refused_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], Path]
 ) -> None:
     monkeypatch.setattr(disks, "MOST", 2 << 20)
-    monkeypatch.setattr(images, "MOST_FILES", 10)
+    monkeypatch.setattr(layers, "MOST_FILES", 10)
     place = make(tmp_path / "image")
     with pytest.raises(UsageProblem) as refused:
         made(place)
