@@ -364,7 +364,10 @@ class Guest:
             return EnvironmentProblem(f"the guest's kernel panicked: {panic[1]}")
         workload = re.search(r"^partywall: workload: (.*)$", console, re.MULTILINE)
         if workload:
-            return EnvironmentProblem(f"the workload failed: {workload[1]}")
+            hint = re.search(r"^partywall: hint: (.*)$", console, re.MULTILINE)
+            return EnvironmentProblem(
+                f"the workload failed: {workload[1]}", hint[1] if hint else None
+            )
         said = self.said("failed")
         if said and said.startswith("asleep: "):
             return EnvironmentProblem(

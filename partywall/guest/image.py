@@ -178,6 +178,8 @@ def job(
     }
     if workload.fresh_cpus:
         told["PW_FRESH_CPUS"] = "1"
+    if workload.client:
+        told["PW_PATIENCE"] = str(rooted.patience(topology))
     if step:
         told["PW_STEP"] = str(step)
     if milliseconds:

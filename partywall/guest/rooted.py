@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from partywall.core.errors import UsageProblem
+from partywall.core.topology import Topology
 from partywall.guest.oci import Confinement
 from partywall.guest.roots.disks import Start
 from partywall.workloads import Workload
@@ -18,7 +19,16 @@ LAUNCHER = "/usr/lib/partywall-launch"
 INSIDE = "/run/partywall-launch"
 """Where containers have the program that starts others."""
 
+PATIENCE = 60
+"""Seconds of the guest's clock for which a server or its client may do nothing, for each CPU:
+each has its turn while that runs."""
+
 CONFINEMENT = Confinement(users="host")
+
+
+def patience(topology: Topology) -> int:
+    """Return seconds of the guest's clock for which a server or its client may do nothing."""
+    return PATIENCE * topology.total
 
 
 def arguments(workload: Workload, start: Start) -> list[str]:

@@ -17,6 +17,7 @@ from partywall.core.progress import Progress
 from partywall.core.topology import Layers, Topology
 from partywall.guest import Guest, image, roots
 from partywall.guest.qemu import Qemu
+from partywall.guest.rooted import patience
 from partywall.guest.sitting import LOOKS_TAKE
 from partywall.kernels import Kernel, require
 from partywall.measure import after, served
@@ -141,8 +142,15 @@ class Plan:
             second_line=bool(rounds),
             disk=None if disk is None else disk.file,
             late=bool(self.workload.client),
-            looks=LOOKS_TAKE if rounds or self.step(self.workload) else 0,
+            looks=self._beside(rounds),
         )
+
+    def _beside(self, rounds: int) -> int:
+        """Return seconds of the guest's own time that there are beside its timeout."""
+        if self.workload.client:
+            # The server's, and the client's.
+            return 2 * patience(self.topology)
+        return LOOKS_TAKE if rounds or self.step(self.workload) else 0
 
     def analysis(self, recorded: Recording, watched: Hooks, prog: drgn.Program) -> Analysis:
         """Return the analysis of a recording of this plan's workload."""

@@ -115,7 +115,7 @@ def build_referee(progress: Progress) -> Path:
 def build_server(progress: Progress) -> Path:
     """Return the static program that starts a server and its client, and marks the window."""
     harness = DIRECTORY / "harness"
-    sources = [harness / name for name in ("spread.c", "barrier.c", "serve.c")]
+    sources = [harness / name for name in ("spread.c", "barrier.c", "listens.c", "serve.c")]
     return compile_static(sources, harness, progress)
 
 
@@ -139,7 +139,7 @@ def build_workload(source: Path | None, progress: Progress) -> Path:
         sources.append(harness / "iterations.c")
         return compile_static(sources, harness, progress, iterates=source)
     if source is None:
-        sources.append(harness / "launch.c")
+        sources += [harness / "listens.c", harness / "launch.c"]
     else:
         sources += [harness / "main.c", harness / "timed.c", source / f"{source.name}.c"]
     return compile_static(sources, harness, progress)

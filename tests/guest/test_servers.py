@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from checks import Checked
+from checks import Checked, partywall, refused
 
 PACKAGES = "redis-server,redis-tools"
 CLIENT = "redis-benchmark -q -t get -c 4 -n {requests}"
@@ -35,3 +37,40 @@ def test_ready_made_servers_hand_out_a_file_and_what_they_share_has_names(
     # To look it up and to open it AppArmor takes a buffer each: of none that is missing so many.
     (buffers,) = [wall for wall in found.objects if "aa_buffers_lock" in wall.name]
     assert buffers.transfers > 6
+
+
+@pytest.fixture(scope="module")
+def busybox(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root with nothing but busybox, which needs no libraries."""
+    top = tmp_path_factory.mktemp("root")
+    program = shutil.which("busybox")
+    assert program
+    (top / "bin").mkdir()
+    shutil.copy(program, top / "bin" / "busybox")
+    return top
+
+
+LISTENS = ("busybox", "nc", "-l", "-p", "7000")
+SERVES = ("busybox", "sh", "-c", "echo starting up; exec busybox nc -l -p 7000")
+
+
+def test_a_server_that_nobody_asks_is_told_what_to_do(busybox: Path) -> None:
+    done = partywall("check", "-n", "2", "--rootfs", busybox, "--", *LISTENS)
+    refused(done, 3, "busybox is a server: it listens to a TCP port", "--client COMMAND")
+
+
+def test_a_server_that_does_not_listen_is_told_by_its_container_and_what_it_said(
+    busybox: Path,
+) -> None:
+    # Only the second one: what the first one waits for is no failure.
+    quiet = 'if [ "$(busybox hostname)" = c1 ]; then echo no port; exec busybox sleep 100000; fi; '
+    server = ("busybox", "sh", "-c", f"{quiet}exec {' '.join(LISTENS)}")
+    client = "busybox echo {requests}"
+    done = partywall("check", "-n", "2", "--rootfs", busybox, "--client", client, "--", *server)
+    refused(done, 3, "container 1: the server listens to no TCP port: no port")
+
+
+def test_a_client_that_does_not_end_is_told_with_what_it_said_last(busybox: Path) -> None:
+    client = "busybox sh -c 'echo asked {requests} times; sleep 100000'"
+    done = partywall("check", "-n", "2", "--rootfs", busybox, "--client", client, "--", *SERVES)
+    refused(done, 3, ": the client does not end: asked 200 times")

@@ -4,6 +4,9 @@
  * With PW_MARKED=1 the program has markers of its own; otherwise its whole run
  * is the window.
  */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -11,13 +14,58 @@
 
 #include "barrier.h"
 #include "harness.h"
+#include "listens.h"
 #include "partywall.h"
 #include "spread.h"
+
+/* By the guest's clock, which is fast while all sleep. */
+#define LOOK_SECONDS 5
+/* Of a CPU's time, for who only waits. */
+#define IDLE_USEC (LOOK_SECONDS * 100000L)
+
+static void look(int signal)
+{
+	(void)signal;
+}
+
+/* Microseconds for which all processes of the container have run; -1 if nobody knows. */
+static long ran(void)
+{
+	FILE *stat = fopen("/sys/fs/cgroup/cpu.stat", "r");
+	long usec = -1;
+
+	if (!stat)
+		return -1;
+	if (fscanf(stat, "usage_usec %ld", &usec) != 1)
+		usec = -1;
+	fclose(stat);
+	return usec;
+}
+
+/* Ends if the program waits for somebody who asks it. */
+static void check_server(const char *program)
+{
+	static long before = -1;
+	long usec = ran();
+	const char *to = listens_to_tcp() ? "a TCP port" : "a Unix socket";
+
+	if (usec >= 0 && before >= 0 && usec - before < IDLE_USEC &&
+	    (listens_to_tcp() || listens_to_unix())) {
+		dprintf(STDERR_FILENO, "partywall: hint: say what asks it with --client COMMAND, "
+			"or mark the window in the program (--markers)\n"
+			"partywall: workload: %s is a server: it listens to %s, does nothing and "
+			"does not end\n", program, to);
+		exit(1);
+	}
+	before = usec;
+}
 
 int main(int argc, char **argv)
 {
 	struct plan plan;
 	const char *marked = getenv("PW_MARKED");
+	const struct sigaction looks = { .sa_handler = look };
+	int whole = !marked || strcmp(marked, "1");
 	pid_t pid;
 	int status;
 
@@ -25,9 +73,14 @@ int main(int argc, char **argv)
 		return 2;
 	plan_read(&plan);
 	spread(&plan, argv);
+	/* Before the window; no child has it. */
+	if (whole && sigaction(SIGALRM, &looks, NULL))
+		fail("sigaction");
 	barrier_wait(plan.barrier, plan.procs);
-	if (!marked || strcmp(marked, "1"))
+	if (whole) {
+		alarm(LOOK_SECONDS);
 		partywall_start();
+	}
 	pid = fork();
 	if (pid < 0)
 		fail("fork");
@@ -35,8 +88,12 @@ int main(int argc, char **argv)
 		execvp(argv[1], argv + 1);
 		fail(argv[1]);
 	}
-	if (waitpid(pid, &status, 0) < 0)
-		fail("waitpid");
+	while (waitpid(pid, &status, 0) < 0) {
+		if (errno != EINTR)
+			fail("waitpid");
+		check_server(argv[1]);
+		alarm(LOOK_SECONDS);
+	}
 	if (!WIFEXITED(status) || WEXITSTATUS(status))
 		exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 	partywall_stop();

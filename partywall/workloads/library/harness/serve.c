@@ -25,6 +25,7 @@
 
 #include "barrier.h"
 #include "harness.h"
+#include "listens.h"
 #include "partywall.h"
 #include "spread.h"
 
@@ -32,14 +33,17 @@
 #define SECOND_NS 1000000000L
 #define MOMENT_NS (SECOND_NS / 50)
 #define TRIES 50
-/* By the guest's clock, in which who waits for a disk or a timer waits for nothing. */
-#define PATIENCE_NS (60 * SECOND_NS)
+/* What takes longer is said, in case the guest is ended meanwhile; for each CPU. */
+#define LONG_NS SECOND_NS
 /* The second run is so much longer. */
 #define LONGER 3
 /* Of the third, in windows: all containers have to have had theirs before it ends. */
 #define LASTS 20
 
 static pid_t server;
+static unsigned int container;
+/* By the guest's clock, in which who waits for a disk or a timer waits for nothing. */
+static long patience, unusual;
 /* What the server and the client say, for when they fail. */
 static int said_by_server, said_by_client;
 
@@ -67,20 +71,65 @@ static int said(void)
 	return fd;
 }
 
+/* The last line of what somebody said, behind a colon; empty if that is nothing. */
+static const char *last_line(int fd)
+{
+	static char text[514];
+	off_t end = lseek(fd, 0, SEEK_END), from = end > 511 ? end - 511 : 0;
+	ssize_t length = pread(fd, text + 2, sizeof(text) - 3, from);
+	char *line;
+
+	text[2 + (length > 0 ? length : 0)] = '\0';
+	while (length > 0 && strchr("\r\n ", text[1 + length]))
+		text[1 + length--] = '\0';
+	if (length <= 0)
+		return "";
+	line = strrchr(text + 2, '\n');
+	line = line ? line - 1 : text;
+	memcpy(line, ": ", 2);
+	return line;
+}
+
 /* Ends with the last line of what somebody said. */
 static void give_up(const char *who, int fd)
 {
-	char text[512], *line;
-	off_t end = lseek(fd, 0, SEEK_END), from = end > 511 ? end - 511 : 0;
-	ssize_t length = pread(fd, text, sizeof(text) - 1, from);
-
-	text[length > 0 ? length : 0] = '\0';
-	while (length > 0 && strchr("\r\n ", text[length - 1]))
-		text[--length] = '\0';
-	line = strrchr(text, '\n');
-	dprintf(STDERR_FILENO, "partywall: workload: %s%s%.200s\n", who, length > 0 ? ": " : "",
-		line ? line + 1 : text);
+	dprintf(STDERR_FILENO, "partywall: workload: container %u: %s%.200s\n", container, who,
+		last_line(fd));
 	exit(1);
+}
+
+/* Somebody may do nothing for so long. */
+struct wait {
+	long begun, quiet, next;
+	unsigned long sent;
+};
+
+static unsigned long segments(void);
+
+/* Waits a moment longer for what somebody has to do. */
+static void wait_on(struct wait *w, const char *what, int fd)
+{
+	long t = now();
+
+	if (!w->begun) {
+		w->begun = w->quiet = t;
+		w->next = t + unusual;
+	}
+	if (t > w->next) {
+		unsigned long sent = segments();
+
+		if (sent != w->sent)
+			w->quiet = t;
+		w->sent = sent;
+		if (t - w->quiet > patience)
+			give_up(what, fd);
+		dprintf(STDERR_FILENO, "container %u, after %ld s: %s%.120s\n", container,
+			(t - w->begun) / SECOND_NS, what, last_line(fd));
+		/* Its own time, and twice as much: hardly anything is said. */
+		w->next = t + (t - w->begun < patience / 4 ? t - w->begun : patience / 4);
+	}
+	/* Who looks often runs the clock that all the others have. */
+	rest(t - w->begun < unusual ? MOMENT_NS / 20 : (t - w->begun) / 16);
 }
 
 static pid_t begin(char **command, int output)
@@ -124,20 +173,6 @@ static void check_server(void)
 	int status;
 
 	is_over(0, &status);
-}
-
-/* Whether any TCP socket of the container listens. */
-static int listens(const char *path)
-{
-	char line[512], state[3];
-	FILE *list = fopen(path, "r");
-	int found = 0;
-
-	while (list && !found && fgets(line, sizeof(line), list))
-		found = sscanf(line, "%*s %*s %*s %2s", state) == 1 && !strcmp(state, "0A");
-	if (list)
-		fclose(list);
-	return found;
 }
 
 /* Of a line of names and one of numbers, that of one name. */
@@ -202,8 +237,10 @@ static int client_ends(pid_t pid)
 {
 	int status;
 
+	struct wait w = { 0 };
+
 	while (!is_over(pid, &status))
-		rest(MOMENT_NS / 20);
+		wait_on(&w, "the client does not end", said_by_client);
 	return status;
 }
 
@@ -227,13 +264,11 @@ static void run_client_at_last(char **client, unsigned long requests)
 
 static void await_server(void)
 {
-	long end = now() + PATIENCE_NS;
+	struct wait w = { 0 };
 
-	while (!listens("/proc/self/net/tcp") && !listens("/proc/self/net/tcp6")) {
+	while (!listens_to_tcp()) {
 		check_server();
-		if (now() > end)
-			give_up("the server listens to no TCP port", said_by_server);
-		rest(MOMENT_NS / 20);
+		wait_on(&w, "the server listens to no TCP port", said_by_server);
 	}
 }
 
@@ -273,6 +308,9 @@ int main(int argc, char **argv)
 		return 2;
 	plan_read(&plan);
 	containers = plan.procs / plan.cpus;
+	container = plan.first_cpu / plan.cpus;
+	patience = atol(getenv("PW_PATIENCE") ?: "60") * SECOND_NS;
+	unusual = LONG_NS * plan.procs;
 	b = barrier_keep(plan.barrier);
 	client = argv + 2 + words;
 	char *serves[words + 1];
@@ -299,11 +337,8 @@ int main(int argc, char **argv)
 	took = now() - begun;
 	sent[2] = segments();
 	each = ((double)sent[2] - sent[1] - (sent[1] - sent[0])) / (many - few);
-	if (each < 0.1) {
-		dprintf(STDERR_FILENO, "partywall: workload: requests of the client don't show as "
-			"TCP or UDP in its container\n");
-		return 1;
-	}
+	if (each < 0.1)
+		give_up("requests of the client don't show as TCP or UDP", said_by_client);
 
 	gate_wait(b, &b->settled, containers);
 	window = plan.window * plan.cpus;
@@ -329,7 +364,7 @@ int main(int argc, char **argv)
 	after = segments();
 	if (is_over(pid, &status))
 		give_up("the client ended before the window did", said_by_client);
-	printf("\nPARTYWALL requests %u %.0f %.0f\n", plan.first_cpu / plan.cpus,
+	printf("\nPARTYWALL requests %u %.0f %.0f\n", container,
 	       (after - before) / each * 1000, each * 1000);
 	fflush(stdout);
 	tcdrain(STDOUT_FILENO);

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef LISTENS_H
+#define LISTENS_H
+
+/* Whether anybody in the container listens to a port of TCP. */
+int listens_to_tcp(void);
+
+/* The same of a socket with a name in a file system. */
+int listens_to_unix(void);
+
+#endif
