@@ -39,7 +39,7 @@ from partywall.cli.report import show
 from partywall.core.errors import PartywallError
 from partywall.kernels import Request
 from partywall.measure import run
-from partywall.measure.ready import resolve
+from partywall.measure.ready import resolve, with_roots
 from partywall.model import profiles
 from partywall.report.terminal import Shown
 
@@ -116,6 +116,7 @@ def check(
     chosen = program.workloads(names)
     shape = shape_of(containers, cpus)
     with progress_on_terminal() as progress:
+        chosen, rootless = with_roots(chosen, progress)
         kernel = resolve(Request(kernel_name, vmlinux, modules, tree), progress)
         wanted = run.Wanted(
             kernel=kernel,
@@ -156,7 +157,7 @@ def check(
         if unsaved is not None:
             say(unsaved)
             status = unsaved.exit_code
-    for title, error in outcome.failures.items():
+    for title, error in (rootless | outcome.failures).items():
         say(type(error)(f"{title}: {error.message}", error.hint))
         status = error.exit_code
     return status

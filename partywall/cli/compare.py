@@ -28,7 +28,7 @@ from partywall.cli.options import (
 from partywall.cli.readers import Reader
 from partywall.kernels import Kernel, Request
 from partywall.measure import run
-from partywall.measure.ready import resolve
+from partywall.measure.ready import resolve, with_roots
 from partywall.model import profiles
 from partywall.report import compare as view
 from partywall.results import compare, document, store
@@ -91,6 +91,11 @@ def compare_command(
     chosen = workloads.select(names, more=workloads.load_servers())
     shape = shape_of(containers, cpus)
     more: dict[str, Any] = {"timeout": timeout} | ({} if jobs is None else {"jobs": jobs})
+    if not (store.is_name(before) and store.is_name(after)):
+        with progress_on_terminal() as progress:
+            _, rootless = with_roots(chosen, progress)
+        for title, error in rootless.items():
+            raise type(error)(f"{title}: {error.message}", error.hint)
     # Both are made ready first: nothing is measured if one can't be.
     found: list[Result] = []
     for what, ready in [(what, _ready(what)) for what in (before, after)]:

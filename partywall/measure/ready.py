@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from partywall import kernels
 from partywall.core import packages
-from partywall.core.errors import EnvironmentProblem
+from partywall.core.errors import EnvironmentProblem, PartywallError
 from partywall.core.progress import Progress
-from partywall.guest import qemu
+from partywall.guest import qemu, roots
 from partywall.kernels import Kernel, Request
 from partywall.record import plugin
+from partywall.workloads import Root, Workload
 
 
 def lists() -> tuple[packages.Kind, ...]:
@@ -26,3 +29,22 @@ def resolve(request: Request, progress: Progress) -> Kernel:
     """Return the kernel that is asked for; EnvironmentProblem at once if a check can't run here."""
     packages.require(*lists())
     return kernels.resolve(request, progress)
+
+
+def with_roots(
+    wanted: Sequence[Workload], progress: Progress
+) -> tuple[list[Workload], dict[str, PartywallError]]:
+    """Return the workloads whose containers have a root, and why others have none, by title.
+
+    Roots are made now, each once. The error itself if no workload is left.
+    """
+    wrong: dict[Root, PartywallError] = {}
+    for root in dict.fromkeys(one.root for one in wanted if one.root is not None):
+        try:
+            roots.disk(root, progress)
+        except PartywallError as error:
+            wrong[root] = error
+    left = [one for one in wanted if one.root not in wrong]
+    if wrong and not left:
+        raise next(iter(wrong.values()))
+    return left, {one.title: wrong[one.root] for one in wanted if one.root in wrong}

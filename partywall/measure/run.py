@@ -16,7 +16,7 @@ from partywall.core.apart import Apart
 from partywall.core.errors import EnvironmentProblem, PartywallError
 from partywall.core.progress import Progress
 from partywall.core.topology import Layers, Topology
-from partywall.guest import image, processor, qemu, roots
+from partywall.guest import image, processor, qemu
 from partywall.guest.qemu import Qemu
 from partywall.kernels import Kernel
 from partywall.measure import memory
@@ -110,9 +110,6 @@ def check(wanted: Wanted, progress: Progress) -> Outcome:
     """Measures all that is wanted; a workload that fails does not stop the others."""
     guest.clean_up()
     todo = plans(wanted)
-    # Each once, and before anything boots.
-    for root in dict.fromkeys(one.root for one in wanted.workloads if one.root is not None):
-        roots.disk(root, progress)
     plugin = recorder(todo[0].qemu, progress)
     calls = [Call(plan.title, plan.topology, measure, (plan, plugin)) for plan in todo]
     became = side_by_side(calls, wanted.jobs, progress)

@@ -16,11 +16,13 @@ from typing import Any
 import pytest
 from commands import run
 
+from partywall import workloads
 from partywall.core import cache
 from partywall.core.errors import PartywallError, UsageProblem
 from partywall.core.progress import Quiet
 from partywall.guest import oci, rooted, roots
 from partywall.guest.roots import debian, disks, layers
+from partywall.measure import ready
 from partywall.workloads import Root
 
 CONFIG = {"Entrypoint": ["/bin/server"], "Cmd": ["-v"], "Env": ["A=b"], "WorkingDir": "/srv"}
@@ -402,3 +404,22 @@ def test_one_root_and_its_command(arguments: list[str], told: str) -> None:
     assert status == 2
     assert told in complaint
     assert len(complaint.splitlines()) == 2
+
+
+def test_a_root_is_made_before_a_kernel_is_looked_for() -> None:
+    words = ("--kernel", "/no-such-kernel", "--rootfs", "/no-such-place", "--", "c")
+    status, _, complaint = run("check", *words)
+    assert status == 2
+    assert "/no-such-place is no directory" in complaint
+    assert len(complaint.splitlines()) == 2
+
+
+def test_a_root_that_can_not_be_is_the_failure_of_its_workload_alone() -> None:
+    (signal,) = workloads.select(["signal"])
+    root = Root(kind="directory", what="/no-such-place")
+    server = signal.model_copy(update={"name": "server", "root": root})
+    left, why = ready.with_roots([signal, server], Quiet())
+    assert left == [signal]
+    assert "is no directory" in why["server"].message
+    with pytest.raises(UsageProblem, match="is no directory"):
+        ready.with_roots([server], Quiet())
