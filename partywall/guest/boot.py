@@ -25,6 +25,7 @@ from partywall.core.progress import Progress
 from partywall.core.topology import Topology
 from partywall.guest import image, processor, qemu
 from partywall.guest.qemu import Qemu
+from partywall.guest.roots import Fitted
 from partywall.kernels import Kernel
 
 Accel = Literal["icount", "threads", "kvm"]
@@ -65,8 +66,8 @@ class Settings:
     the emulator's time on a processor, for which a guest may say nothing while it boots;
     ``windows``: how many make a round, one of each vCPU if None; ``memory`` in MiB, by the
     number of vCPUs if None; ``second_line``: a second serial line, on which the guest can
-    say what the kernel's messages must not land in; ``disk``: a file that it can read
-    as a memory device; ``late``: containers say when what was recorded is written, not
+    say what the kernel's messages must not land in; ``disk``: a root of
+    containers; ``late``: containers say when what was recorded is written, not
     as the last window ends; ``looks``: seconds of the guest's own time that a round takes
     on top, for looks at its memory.
     """
@@ -88,7 +89,7 @@ class Settings:
     rounds: int = 0
     second_line: bool = False
     silence: float | None = None
-    disk: Path | None = None
+    disk: Fitted | None = None
     late: bool = False
     looks: int = 0
 
@@ -226,19 +227,9 @@ class Guest:
             "kvm": ["-accel", "kvm", "-cpu", "host"],
         }
         room = f"{s.memory or memory(s.topology)}"
-        machine = []
+        machine = list[str]()
         if s.disk is not None:
-            # No device that answers later: who waits for it makes the guest's clock run ahead.
-            path, size = str(s.disk).replace(",", ",,"), s.disk.stat().st_size
-            room += f",slots=1,maxmem={(s.memory or memory(s.topology)) + (size >> 20) + 1024}M"
-            machine = [
-                *("-machine", "nvdimm=on"),
-                *(
-                    "-object",
-                    f"memory-backend-file,id=disk,mem-path={path},size={size},share=on,readonly=on",
-                ),
-                *("-device", "nvdimm,memdev=disk,unarmed=on"),
-            ]
+            room, machine = s.disk.machine(s.memory or memory(s.topology))
         words = [
             *("setpriv", "--pdeathsig", "KILL", str(s.qemu.program)),
             *accel[s.accel],
@@ -279,6 +270,8 @@ class Guest:
             with (self.directory / "initramfs").open("wb") as out:
                 for part in self.settings.initramfs:
                     out.write(part)
+                if self.settings.disk is not None:
+                    self.settings.disk.carry(out)
             self._process = subprocess.Popen(
                 self.command(),
                 stdin=subprocess.DEVNULL,

@@ -48,9 +48,20 @@ class Archive:
         return packed + bytes(-len(packed) % 512)
 
 
+def around(name: str, size: int) -> tuple[bytes, bytes]:
+    """Return what is before and behind the data of an archive's one file of ``size`` bytes."""
+    end = bytes(-size % 4) + _member(0, "TRAILER!!!", 0, b"")
+    head = _head(1, name, stat.S_IFREG | 0o644, size)
+    return head, end + bytes(-(len(head) + size + len(end)) % 512)
+
+
 def _member(number: int, name: str, mode: int, data: bytes) -> bytes:
+    return _head(number, name, mode, len(data)) + data + bytes(-len(data) % 4)
+
+
+def _head(number: int, name: str, mode: int, size: int) -> bytes:
     encoded = name.encode() + b"\0"
     links = 2 if stat.S_ISDIR(mode) else 1
-    numbers = (number, mode, 0, 0, links, 0, len(data), 0, 0, 0, 0, len(encoded), 0)
+    numbers = (number, mode, 0, 0, links, 0, size, 0, 0, 0, 0, len(encoded), 0)
     head = b"070701" + b"".join(b"%08X" % value for value in numbers) + encoded
-    return head + bytes(-len(head) % 4) + data + bytes(-len(data) % 4)
+    return head + bytes(-len(head) % 4)

@@ -22,7 +22,7 @@ from partywall.core.topology import Layers, Topology
 from partywall.guest import bundle, oci, rooted
 from partywall.guest.cpio import Archive
 from partywall.guest.rooted import LAUNCHER
-from partywall.guest.roots import Disk
+from partywall.guest.roots import Fitted, choose
 from partywall.kernels import Kernel, module_closure
 from partywall.workloads import Workload, build_server, build_workload, compile_static
 
@@ -125,7 +125,8 @@ def system(kernel: Kernel, modules: Iterable[str], progress: Progress) -> Archiv
 
 def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
     """The archive that depends on the kernel and the program, not on the topology."""
-    archive = system(kernel, workload.modules, progress)
+    of_root = () if workload.root is None else choose(kernel).modules
+    archive = system(kernel, (*workload.modules, *of_root), progress)
     if workload.root is not None:
         # The image of its containers is on a disk.
         launcher = build_server(progress) if workload.client else build_workload(None, progress)
@@ -153,7 +154,7 @@ def job(
     confined: bool,
     layers: Layers = "shared",
     milliseconds: int = 0,
-    disk: Disk | None = None,
+    disk: Fitted | None = None,
     step: int = 0,
 ) -> bytes:
     """Return the archive that tells the guest which containers to make.
@@ -202,7 +203,7 @@ def containers(
     *,
     confined: bool,
     more: oci.Confinement = oci.USUAL,
-    disk: Disk | None = None,
+    disk: Fitted | None = None,
 ) -> Archive:
     """Return an archive of containers that are confined as a workload is.
 
@@ -246,8 +247,8 @@ def containers(
     if apparmor:
         archive.file("job/apparmor", apparmor_policy())
     if disk is not None:
-        # By its name a guest's hash tells what is on it.
-        archive.file("job/disk", f"{disk.file.parent.name}\n".encode())
+        # A guest's hash tells what is on it.
+        archive.file("job/disk", disk.told.encode())
     return archive
 
 

@@ -5,8 +5,8 @@ Each module of `partywall.kernels.sources` is one way to get a kernel; a new
 way is a new module there.
 """
 
-from partywall.kernels.kernel import Kernel, require
+from partywall.kernels.kernel import Kernel, is_set, require
 from partywall.kernels.modules import Module, module_closure
 from partywall.kernels.resolve import Request, resolve
 
-__all__ = ["Kernel", "Module", "Request", "module_closure", "require", "resolve"]
+__all__ = ["Kernel", "Module", "Request", "is_set", "module_closure", "require", "resolve"]

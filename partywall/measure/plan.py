@@ -82,6 +82,8 @@ class Plan:
         """UsageProblem if this can't be measured, before anything is started."""
         possible(self.topology)
         require(self.kernel, self.workload.options, f"workload {self.workload.title}")
+        if self.workload.root is not None:
+            roots.choose(self.kernel)
         if self.workload.root is not None and self.layers == "own":
             raise UsageProblem(
                 "--layers own copies our own image, and this one is on a disk", "leave it out"
@@ -120,7 +122,7 @@ class Plan:
         memory: int,
         *,
         rounds: int = 0,
-        disk: roots.Disk | None = None,
+        disk: roots.Fitted | None = None,
     ) -> guest.Settings:
         """Return the settings of a guest that is recorded.
 
@@ -140,7 +142,7 @@ class Plan:
             memory_limit=memory,
             rounds=rounds,
             second_line=bool(rounds),
-            disk=None if disk is None else disk.file,
+            disk=disk,
             late=bool(self.workload.client),
             looks=self._beside(rounds),
         )
@@ -187,7 +189,9 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
     gc.disable()
     workload, step = plan.workload, plan.step(plan.workload)
     root = workload.root
-    disk = None if root is None else roots.disk(root, progress)
+    disk = None
+    if root is not None:
+        disk = roots.fitted(roots.disk(root, progress), plan.kernel, progress)
     parts, digest = guest.initramfs(
         image.base(plan.kernel, workload, progress),
         image.job(

@@ -11,7 +11,7 @@ from typing import Any
 
 from partywall.core import elf
 from partywall.core.errors import UsageProblem
-from partywall.workloads.root import COUNT, MODULES, OPTIONS, Root
+from partywall.workloads.root import COUNT, Root
 from partywall.workloads.workload import Workload
 
 _MARKERS = (b"\x66\x87\xdb", b"\x66\x87\xc9")
@@ -80,8 +80,6 @@ def from_root(
     common: dict[str, Any] = {
         "name": name,
         "summary": f"{name} of {root.told}",
-        "options": OPTIONS,
-        "modules": MODULES,
         "command": tuple(command),
         "root": root,
     }

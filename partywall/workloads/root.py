@@ -7,13 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-OPTIONS = ("CONFIG_SQUASHFS", "CONFIG_ACPI_NFIT", "CONFIG_BLK_DEV_PMEM")
-"""What a kernel needs to read one: it is in a memory device, so that no read has to wait."""
-
 COUNT = "{requests}"
 """In a client's command, how many requests it makes."""
-
-MODULES = ("nfit", "nd_pmem", "squashfs")
 
 
 class Root(BaseModel):

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from partywall.core.errors import UsageProblem
-from partywall.workloads.root import COUNT, MODULES, OPTIONS, Root
+from partywall.workloads.root import COUNT, Root
 from partywall.workloads.workload import Workload, read_toml
 
 DIRECTORY = Path(__file__).resolve().parent / "servers"
@@ -63,8 +63,6 @@ def _read(path: Path) -> list[tuple[Workload, bool]]:
                 variant=name,
                 operation=one.operation,
                 client=tuple(shlex.split(one.client)),
-                options=OPTIONS,
-                modules=MODULES,
                 marked=False,
                 **common,
             ),

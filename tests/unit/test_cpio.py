@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partywall.guest.cpio import Archive
+from partywall.guest.cpio import Archive, around
 
 Names = st.text("abc-._é ", min_size=1, max_size=4).filter(lambda name: name.strip(".") != "")
 
@@ -138,3 +138,13 @@ def test_a_folders_mode_outlives_what_is_put_into_it() -> None:
     assert archive.entries["tmp"] == (stat.S_IFDIR | 0o1777, b"")
     archive.directory("tmp/deep", 0o700)
     assert archive.entries["tmp/deep"] == (stat.S_IFDIR | 0o700, b"")
+
+
+@pytest.mark.parametrize("size", [0, 1, 4, 511, 5000])
+def test_what_is_around_a_file_makes_an_archive_of_it(tmp_path: Path, size: int) -> None:
+    before, after = around("root.disk", size)
+    data = bytes(number % 251 for number in range(size))
+    whole = before + data + after
+    assert len(whole) % 512 == 0
+    cpio(whole, "-i", cwd=tmp_path)
+    assert (tmp_path / "root.disk").read_bytes() == data

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from partywall.core.progress import Progress
 from partywall.guest.roots import debian, directories, images
 from partywall.guest.roots.disks import Disk
+from partywall.guest.roots.media import Fitted, choose, fitted
 from partywall.workloads import Root
 
 _MAKERS: dict[str, Callable[[str, Progress], Disk]] = {
@@ -29,4 +30,4 @@ def disk(root: Root, progress: Progress) -> Disk:
     return _MAKERS[root.kind](root.what, progress)
 
 
-__all__ = ["Disk", "disk"]
+__all__ = ["Disk", "Fitted", "choose", "disk", "fitted"]

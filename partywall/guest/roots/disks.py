@@ -22,7 +22,7 @@ FORM = "1"
 MOST = 16 << 30
 """Bytes that a root may take, so that what unpacks without end does end."""
 
-_PIECE = 16 << 20
+PIECE = 16 << 20
 """Bytes: a memory device is some of them long."""
 
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -91,7 +91,7 @@ def pack(folder: Path, into: Path) -> None:
     if status:
         raise EnvironmentProblem(f"mksquashfs failed: {why[:160]}", f"free space in {cache.root()}")
     size = into.stat().st_size
-    os.truncate(into, -(-size // _PIECE) * _PIECE)
+    os.truncate(into, -(-size // PIECE) * PIECE)
 
 
 def kept(key: str, fill: Callable[[Path], tuple[Path, Start]], progress: Progress) -> Disk:
