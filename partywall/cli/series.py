@@ -47,7 +47,8 @@ def series_refresh(tree: Path, base: series.Base | None) -> int:
     "--cover",
     type=FILE,
     metavar="FILE",
-    help="Title, and below it the text of the cover letter; EDITME stands for them if not given.",
+    help="Title, and below it the text of the cover letter; those of the topic's file cover if not "
+    "given, and EDITME where there is none.",
 )
 @click.option("--revision", type=click.IntRange(min=1), default=1, show_default=True)
 @base_option("that of the tree")

@@ -72,8 +72,8 @@ def debian_config(progress: Progress, base: series.Base | None = None) -> str:
 def fragments(variant: Variant, base: series.Base | None = None, *, own: bool = False) -> str:
     """What is laid over Debian's configuration, later lines winning.
 
-    A base may add what its release needs, ``guest.config``; and, where its series is
-    applied (``own``), to a variant what only that has: its own ``NAME.config``.
+    A base may say last what its release needs, ``guest.config``; and, where its series
+    is applied (``own``), add to a variant what only that has: its own ``NAME.config``.
     """
     base = base or bases.get()
     parts = []
@@ -82,8 +82,11 @@ def fragments(variant: Variant, base: series.Base | None = None, *, own: bool = 
         if not path.is_file():
             raise UsageProblem(f"no variant '{name}'", f"known: {', '.join(variants())}")
         parts.append(path.read_text())
-        if (own or name == BASE_FRAGMENT) and (ours := base.folder / path.name).is_file():
+        if own and name != BASE_FRAGMENT and (ours := base.folder / path.name).is_file():
             parts.append(ours.read_text())
+    release = base.folder / f"{BASE_FRAGMENT}.config"
+    if release.is_file():
+        parts.append(release.read_text())
     return "\n".join(parts)
 
 

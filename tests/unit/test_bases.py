@@ -104,6 +104,8 @@ def test_what_a_release_needs_is_laid_over_stock_and_what_a_series_brings_is_not
     assert "CONFIG_OF_THE_SERIES=y" not in build.fragments(variant, base)
     assert "CONFIG_OF_THE_SERIES=y" in build.fragments(variant, base, own=True)
     assert "CONFIG_OF_THE" not in build.fragments(variant)
+    # It has the last word: what the release has not can be asked for by a variant of all.
+    assert build.fragments(variant, base, own=True).endswith("CONFIG_OF_THE_RELEASE=y\n")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import email
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,6 +113,18 @@ def test_a_later_revision_keeps_the_id_and_asks_for_changes(trees: Trees) -> Non
     assert "Changes since v1:" in told
     patches = [one for one in series.read(trees.folder) if one.topic == "beta"]
     assert f"\nchange-id: {change_id(patches)}\n" in told
+
+
+def test_the_words_of_the_cover_come_from_the_topics_own_file(trees: Trees, tmp_path: Path) -> None:
+    (trees.folder / "beta" / "cover").write_text("beta: kept with it\n\nIt was 4.00, it is 0.\n")
+    told = trees.export("beta")[0].read_text()
+    assert "Subject: [PATCH 0/1] beta: kept with it\n" in told
+    assert "\n\nIt was 4.00, it is 0.\n" in told
+    assert "EDITME" not in told
+    words = tmp_path / "words"
+    words.write_text("beta: of another file\n\nText.\n")
+    shutil.rmtree(trees.mails)
+    assert "beta: of another file" in trees.export("beta", cover=words)[0].read_text()
 
 
 def test_the_words_of_the_cover_come_from_a_file(trees: Trees, tmp_path: Path) -> None:

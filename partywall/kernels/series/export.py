@@ -2,8 +2,9 @@
 """A topic of the series as mails for a list, by the conventions of b4.
 
 A cover letter, patches that are numbered, base-commit and change-id for whoever
-applies them, recipients from the tree's own get_maintainer.pl. What a person has to
-write is marked EDITME, which b4 refuses to send.
+applies them, recipients from the tree's own get_maintainer.pl. The letter's words are
+those of the topic's file ``cover``; without one, what a person has to write is marked
+EDITME, which b4 refuses to send.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.kernels.git import GitProblem, git
 from partywall.kernels.series import bases
 from partywall.kernels.series.patches import FOLDER, Patch, apply_plain, read
+
+COVER = "cover"
+"""A topic's file with the title and the text of its cover letter."""
 
 # As b4 asks it: nobody is written to only because he once changed the file.
 _ASK = ("--nogit", "--nogit-fallback", "--nogit-chief-penguins", "--norolestats")
@@ -161,7 +165,8 @@ def export(
             f"{tree} is no git tree, or git does not know who you are",
             "name a tree of Linux; git config --global user.name NAME, and user.email ADDRESS",
         ) from error
-    title, body = _words(topic, cover, revision)
+    kept = folder / topic / COVER
+    title, body = _words(topic, kept if cover is None and kept.is_file() else cover, revision)
     to, copies = recipients(tree, patches)
     with (
         tempfile.TemporaryDirectory(prefix="partywall-") as place,
