@@ -21,6 +21,7 @@ TEXT = "".join(f"line {number}\n" for number in range(1, 41))
 SCRIPT = """\
 my $people = grep({$_ eq "--nol"} @ARGV);
 print($people ? "Main Tainer <main\\@example.org>\\n" : "list\\@example.org\\n");
+print("Re Viewer <re\\@example.org>\\n");
 die "old\\n" unless grep({$_ eq "--nogit-fallback"} @ARGV);
 """
 
@@ -75,7 +76,8 @@ def test_a_set_has_a_cover_a_base_an_id_and_recipients(trees: Trees) -> None:
     assert cover["Subject"] == "[PATCH 0/1] EDITME: cover title for beta"
     assert patch["Subject"] == "[PATCH 1/1] beta: line 10"
     for mail in (cover, patch):
-        assert (mail["To"], mail["Cc"]) == ("Main Tainer <main@example.org>", "list@example.org")
+        to = "Main Tainer <main@example.org>,\n    Re Viewer <re@example.org>"
+        assert (mail["To"], mail["Cc"]) == (to, "list@example.org")
     assert patch["In-Reply-To"] == cover["Message-Id"]
     told = str(cover.get_payload())
     base = git(trees.linux, "rev-parse", "HEAD").strip()

@@ -66,7 +66,9 @@ def recipients(tree: Path, patches: list[Patch]) -> tuple[list[str], list[str]]:
     def all_of(what: str) -> list[str]:
         return list(dict.fromkeys(one for patch in patches for one in _asked(tree, patch, what)))
 
-    return all_of("--nol"), all_of("--nom")
+    # Reviewers are no list and no maintainer, so both answers have them.
+    to = all_of("--nol")
+    return to, [one for one in all_of("--nom") if one not in to]
 
 
 def before(series: list[Patch], patches: list[Patch]) -> list[Patch]:
