@@ -27,9 +27,6 @@ LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MOST = len(LETTERS)
 """Kernels of a map."""
 
-LEAST_MS: Final = 0.05
-"""A lock that is held asleep for less is not told."""
-
 
 class Share(Model):
     """An object that is a wall of an operation."""
@@ -274,8 +271,8 @@ def _stays(workload: WorkloadResult) -> Stays | None:
 def _asleep(workload: WorkloadResult) -> Asleep | None:
     if workload.held is None:
         return None
-    lock = max(workload.held.asleep, key=lambda one: one.longest_ns, default=None)
-    if lock is None or lock.longest_ns < LEAST_MS * 1e6:
+    lock = workload.held.longest
+    if lock is None:
         return Asleep(ms=0.0, lock="")
     return Asleep(ms=lock.longest_ns / 1e6, lock=lock.name)
 

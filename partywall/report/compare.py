@@ -9,10 +9,10 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from partywall.report import held
 from partywall.report.blocks import print_blocks
 from partywall.report.words import plain, rate, topology
 from partywall.results.compare import Change, Comparison, WorkloadChange
+from partywall.results.held import ASLEEP_NS
 
 OBJECTS = 12
 """Objects with walls shown for each workload unless all are asked for."""
@@ -41,7 +41,7 @@ def _blocks(comparison: Comparison, verbose: bool) -> Iterator[RenderableType]:
             yield ""
             yield from _objects(workload, None if verbose else OBJECTS)
             yield from _locks(workload)
-            yield from _held(workload, 0.0 if verbose else held.LEAST)
+            yield from _held(workload, 0.0 if verbose else ASLEEP_NS)
             yield from _left(workload)
     if comparison.alone:
         yield ""

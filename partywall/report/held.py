@@ -10,17 +10,11 @@ from rich.text import Text
 
 from partywall.report.blocks import Flow, columns, indent, more, text
 from partywall.report.words import plain, rate
-from partywall.results.held import HeldLock, Holder, Spell
+from partywall.results.held import ASLEEP_NS, LONG_NS, HeldLock, Holder, Spell
 from partywall.results.result import WorkloadResult
 
 SHOWN = 6
 """Locks and waits that are shown unless all are asked for."""
-
-LEAST = 1_000.0
-"""Nanoseconds an operation: what is asleep for less is not told, unless all is asked for."""
-
-LONG = 1e6
-"""Nanoseconds: what is held for so long once is told however seldom it is."""
 
 APART = 1.25
 """From so many times on, a time and what it is at most by the clock are both told."""
@@ -42,21 +36,13 @@ def span(ns: float, at_most: float) -> str:
     ['4.00', '4.00 to 20.0']
     """
     said = rate(ns / 1e6)
-    apart = at_most >= max(APART * ns, LEAST)
+    apart = at_most >= max(APART * ns, ASLEEP_NS)
     return f"{said} to {rate(at_most / 1e6)}" if apart else said
 
 
-def asleep(workload: WorkloadResult, least: float = LEAST) -> list[HeldLock]:
+def asleep(workload: WorkloadResult) -> list[HeldLock]:
     """Return the locks whose holder sleeps, the one that is longest asleep first."""
-    if workload.held is None:
-        return []
-    asleep = workload.held.asleep
-    return [lock for lock in asleep if lock.asleep_ns >= least or lock.longest_ns >= LONG]
-
-
-def longest(workload: WorkloadResult) -> HeldLock | None:
-    """Return the lock that is held longest at once by a holder that sleeps."""
-    return max(asleep(workload), key=lambda lock: lock.longest_ns, default=None)
+    return [] if workload.held is None else workload.held.told()
 
 
 def over(workload: WorkloadResult, limit: float) -> list[HeldLock]:
@@ -73,7 +59,7 @@ def brief(workload: WorkloadResult) -> str:
     """Return how long a lock is held at most that is held asleep; "?" if that is not known."""
     if workload.held is None:
         return "?"
-    lock = longest(workload)
+    lock = workload.held.longest
     return "-" if lock is None else ms(lock.longest_ns)
 
 
@@ -93,7 +79,7 @@ def blocks(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
     """Locks that are held asleep, by whom and what for; then what waits, under which locks."""
     if workload.held is None:
         return
-    least = 0.0 if verbose else LEAST
+    least = 0.0 if verbose else ASLEEP_NS
     locks = [lock for lock in workload.held.locks if _telling(lock, least)]
     said = verdict(workload)
     if said is not None:
@@ -127,7 +113,7 @@ def _longest(lock: HeldLock) -> str:
 
 def _telling(lock: HeldLock, least: float) -> bool:
     """Whether it keeps others out asleep for long, in all or once."""
-    return sum(_asleep(lock)) > least or lock.once_ns >= LONG
+    return sum(_asleep(lock)) > least or lock.once_ns >= LONG_NS
 
 
 def _asleep(lock: HeldLock) -> list[float]:
@@ -140,7 +126,7 @@ def _holders(lock: HeldLock, verbose: bool) -> Iterator[Text]:
     for one in found if verbose else found[:2]:
         yield text(_holder(one), "cyan")
     tried = max((one.longest_tried_ns for one in lock.holders), default=0.0)
-    if tried >= LONG and tried > max((one.longest_asleep_ns for one in lock.holders), default=0.0):
+    if tried >= LONG_NS and tried > max((one.longest_asleep_ns for one in lock.holders), default=0.0):
         yield text(f"slept for until it was had: {ms(tried)} at most")
 
 
@@ -163,7 +149,7 @@ def _what(sleeps: Sequence[Spell]) -> str:
 
 def _waits(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
     assert workload.held is not None
-    waits = [one for one in workload.held.waits if verbose or one.ns >= LEAST]
+    waits = [one for one in workload.held.waits if verbose or one.ns >= ASLEEP_NS]
     if not waits:
         return
     yield ""

@@ -7,7 +7,7 @@ clock says of the time that it sleeps. Rates are per operation of the workload.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -210,6 +210,13 @@ class Wait(Model):
     under: list[str] = Field(description="Locks that were held meanwhile, longest first.")
 
 
+ASLEEP_NS: Final = 1_000.0
+"""Nanoseconds an operation: what is asleep for less is not told of, unless all is asked for."""
+
+LONG_NS: Final = 1e6
+"""Nanoseconds: what is held for so long once is told of however seldom it is."""
+
+
 class Held(Model):
     """Locks and waits of one workload, by the guest's clock."""
 
@@ -220,3 +227,12 @@ class Held(Model):
     def asleep(self) -> list[HeldLock]:
         """Locks whose exclusive holders sleep."""
         return [lock for lock in self.locks if lock.asleep_ns > 0]
+
+    def told(self) -> list[HeldLock]:
+        """Return the locks to tell of: their holders sleep for so long an operation, or long once."""
+        return [one for one in self.asleep if one.asleep_ns >= ASLEEP_NS or one.longest_ns >= LONG_NS]
+
+    @property
+    def longest(self) -> HeldLock | None:
+        """The one of these that is held longest, once."""
+        return max(self.told(), key=lambda one: one.longest_ns, default=None)

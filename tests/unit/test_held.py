@@ -12,6 +12,7 @@ import pytest
 from recordings import access, party, recording, visits
 from rich.console import Console
 
+from partywall.advice import map as maps
 from partywall.analyse.held import LONGEST, MOST, HeldLocks, taken_by_several, used_by_several
 from partywall.model import profiles, queues, unknowns
 from partywall.model.holders import holdings, unlocked
@@ -31,6 +32,7 @@ from partywall.record.recording import (
 from partywall.report import compare as comparisons
 from partywall.report import held as report
 from partywall.report import html, ktap, terminal
+from partywall.report import map as view
 from partywall.report import predict as predictions
 from partywall.results.compare import compare
 from partywall.results.counts import CallCount
@@ -534,3 +536,22 @@ def test_a_lock_that_is_held_for_long_once_is_among_those_that_are_kept() -> Non
     kept = [lock.object for lock in found.locks]
     assert f"lock_{2 * MOST - 1}" in kept
     assert MOST < len(kept) <= MOST + 2 * LONGEST
+
+
+@pytest.mark.parametrize(
+    ("asleep", "longest", "said"),
+    [
+        # In all enough, and once no more than what hardly tells; too little in all, but long once.
+        (1_000, 20_000, "0.020 ms"),
+        (900, 2e6, "2.00 ms"),
+        (900, 900_000, "-"),
+    ],
+)
+def test_check_and_map_tell_of_a_lock_by_one_rule(
+    asleep: float, longest: float, said: str
+) -> None:
+    (lock, *_) = builders.held(longest, asleep).locks
+    work = workload(Held(locks=[lock], waits=[]))
+    (one,) = maps.draw([builders.result(work)]).operations
+    assert report.brief(work) == said
+    assert view.asleep(one.cells[0]) == said
