@@ -54,10 +54,10 @@ def test_a_member_of_some_bits_is_read_from_each_struct() -> None:
 
 
 def some(
-    size: list[int], kind: list[int], charged: list[bool], content: list[int], disk: int = 0
+    size: list[int], kind: list[int], charged: list[bool], content: list[int], apart: int = 0
 ) -> Frames:
     return Frames(
-        disk, np.array(size), np.array(kind), np.array(charged), np.array(content, np.uint64)
+        apart, np.array(size), np.array(kind), np.array(charged), np.array(content, np.uint64)
     )
 
 
@@ -74,8 +74,8 @@ def test_pages_are_counted_by_what_they_are_for_and_who_pays() -> None:
     assert now.pages(FILE, charged=False) == 0
 
 
-def test_pages_of_the_disk_are_none_of_the_kernels_own() -> None:
-    now = some([1, 1, 1], [OTHER, OTHER, FILE], [False, True, False], [0] * 3, disk=1)
+def test_pages_that_are_told_of_apart_are_none_of_the_kernels_own() -> None:
+    now = some([1, 1, 1], [OTHER, OTHER, FILE], [False, True, False], [0] * 3, apart=1)
     assert now.pages(OTHER, charged=False) == 0
     assert now.pages(OTHER, charged=True) == 1
     assert now.pages(FILE, charged=False) == 1
@@ -265,3 +265,24 @@ def test_who_is_charged_is_read_where_the_slab_has_it(inside: bool) -> None:
     found.caches = {7: cache}
     assert found.charged() == {7: 2}
     assert found.counts() == {7: 2}
+
+
+def test_lists_of_who_is_charged_are_counted_in_the_slabs_they_are_in() -> None:
+    def at(frame: int, offset: int = 0) -> int:
+        return BASE + (frame << 12) + offset
+
+    names = Cache("names", 192, 192, None, 0, 0)
+    lists = Cache("kmalloc-192", 192, 192, None, 0, 0)
+    wide = Cache("kmalloc-512", 512, 512, None, 0, 0)
+    slabs = object.__new__(Slabs)
+    slabs._kernel = cast(Kernel, SimpleNamespace(direct=BASE))
+    slabs.caches = {1: names, 2: lists, 3: wide}
+    slabs._frames = np.array([10, 20, 30, 40, 50])
+    slabs._owners = np.array([1, 1, 1, 2, 3], np.uint64)
+    # A list of an ordinary slab, one in the second page of a slab, one in its own slab, as of
+    # Linux 7.0 on, none, and one that is in a page of no slab. Low bits are flags.
+    where = [at(40, 192) | 1, at(51, 512) | 1, at(30, 4000) | 1, 0, at(60) | 1]
+    slabs._pages = np.array([[one] for one in where], np.uint64)
+    slabs.__dict__["_charged_at"] = (0, 8, ~7)
+    slabs.__dict__["_counts"] = np.array([21, 21, 21, 21, 16], np.uint64)
+    assert slabs.lists() == {2: 1, 3: 1}

@@ -34,13 +34,14 @@ WORDS = {
 class Frames:
     """All pages as the guest stands, by frame, without those of slabs.
 
-    ``disk``: pages that are the RAM disk on which containers live, which is no memory of
-    theirs; ``size``: how many pages each is the first one of, 0 if nobody has it;
-    ``kind``: as above; ``charged``: whether a container is; ``content``: what tells a page
-    from another one that has its frame later.
+    ``apart``: pages that are the RAM disk on which containers live, which is no memory of
+    theirs, and those that per-CPU memory is in, which is told of by what is allocated;
+    ``size``: how many pages each is the first one of, 0 if nobody has it; ``kind``: as
+    above; ``charged``: whether a container is; ``content``: what tells a page from another
+    one that has its frame later.
     """
 
-    disk: int
+    apart: int
     size: NDArray[np.int64]
     kind: NDArray[np.int64]
     charged: Mask
@@ -82,12 +83,13 @@ class Frames:
             ^ (owner << np.uint64(1))
             ^ member("index" if kernel.has("struct page", "index") else "__folio_index")
         )
-        return Frames(_of_disks(kernel.prog), size, kind, _charged(kernel, owner), content)
+        apart = _of_disks(kernel.prog) + _of_per_cpu(kernel.prog)
+        return Frames(apart, size, kind, _charged(kernel, owner), content)
 
     def pages(self, kind: int, *, charged: bool) -> int:
-        """Return how many pages of a kind there are, without those of the disk."""
+        """Return how many pages of a kind there are, without those that are told of apart."""
         found = int(self.size[(self.kind == kind) & (self.charged == charged)].sum())
-        return found - (self.disk if kind == OTHER and not charged else 0)
+        return found - (self.apart if kind == OTHER and not charged else 0)
 
     def since(self, before: Frames, kind: int, *, charged: bool) -> NDArray[np.intp]:
         """Return the frames of a kind that had another content then, or nobody had."""
@@ -129,6 +131,11 @@ def _of_disks(prog: Program) -> int:
         return sum(int(disk.brd_nr_pages.value_()) for disk in disks)
     except UNREADABLE:
         return 0
+
+
+def _of_per_cpu(prog: Program) -> int:
+    """How many pages per-CPU memory is in: the allocator makes and drops them in batches."""
+    return int(prog["pcpu_nr_populated"].value_() * prog["pcpu_nr_units"].value_())
 
 
 def _tables(kernel: Kernel, types: Words) -> Mask:
