@@ -46,6 +46,18 @@ class Stays(Model):
     bytes: float
     uncharged: float = Field(description="Of these, what no container is charged for.")
     kinds: dict[str, float] = Field(description="By slab cache or use, the most first.")
+    unpaid: dict[str, float] = Field(
+        default_factory=dict, description="Of these, what no container is charged for."
+    )
+    unsettled: dict[str, float] = Field(
+        default_factory=dict, description="What may grow, and how much it is at most."
+    )
+
+    @property
+    def paid(self) -> dict[str, float]:
+        """By slab cache or use, what containers are charged for, with the books of that."""
+        rest = {what: size - self.unpaid.get(what, 0.0) for what, size in self.kinds.items()}
+        return {what: size for what, size in rest.items() if size > 0}
 
 
 class Asleep(Model):
@@ -261,10 +273,21 @@ def _stays(workload: WorkloadResult) -> Stays | None:
     if memory is None:
         return None
     kinds: dict[str, float] = defaultdict(float)
+    unpaid: dict[str, float] = defaultdict(float)
+    unsettled: dict[str, float] = defaultdict(float)
     for one in memory.grown:
         kinds[one.what] += one.bytes
+        if one.uncharged:
+            unpaid[one.what] += one.uncharged
+    for rises in memory.unsettled:
+        unsettled[rises.what] += rises.bytes
     return Stays(
-        verdict=memory.verdict, bytes=memory.bytes, uncharged=memory.uncharged, kinds=dict(kinds)
+        verdict=memory.verdict,
+        bytes=memory.bytes,
+        uncharged=memory.uncharged,
+        kinds=dict(kinds),
+        unpaid=dict(unpaid),
+        unsettled=dict(unsettled),
     )
 
 

@@ -115,6 +115,8 @@ def check(
     profile = profiles.load(profile_name)
     chosen = program.workloads(names)
     shape = shape_of(containers, cpus)
+    fails = Limits(inf if fail_above is None else fail_above, fail_held, fail_growth)
+    fails.check(chosen, shape)
     with progress_on_terminal() as progress:
         chosen, rootless = with_roots(chosen, progress)
         kernel = resolve(Request(kernel_name, vmlinux, modules, tree), progress)
@@ -151,7 +153,6 @@ def check(
                 write_html(html_file, outcome.result, None, profile)
             except PartywallError as failure:
                 unsaved = failure
-        fails = Limits(inf if fail_above is None else fail_above, fail_held, fail_growth)
         if fails.broken_by(outcome.result):
             status = OVER_LIMIT
         if unsaved is not None:

@@ -9,6 +9,7 @@ import click
 
 from partywall import workloads
 from partywall.cli.found import TO_MEASURE, copy_option, finish
+from partywall.cli.limits import resolves
 from partywall.cli.options import (
     FILE,
     all_option,
@@ -25,11 +26,13 @@ from partywall.cli.options import (
     timeout_option,
 )
 from partywall.cli.readers import Reader
+from partywall.core.errors import UsageProblem
 from partywall.kernels import Request
 from partywall.measure import growth as measuring
 from partywall.measure import run, sweep
 from partywall.measure.ready import resolve
 from partywall.report import growth as view
+from partywall.report import memory
 from partywall.results import store
 from partywall.results.growth import Growth
 
@@ -58,7 +61,8 @@ _TO_MEASURE = TO_MEASURE | {
     "--fail-growth",
     type=click.FloatRange(min=0),
     metavar="BYTES",
-    help="Exit with 1 if an operation leaves more behind that nobody is charged for.",
+    help="Exit with 1 if an operation leaves more behind that nobody is charged for; with 2 if "
+    "that can't be told.",
 )
 @copy_option
 @timeout_option
@@ -92,20 +96,29 @@ def growth(
     if file is not None:
         only_to_measure(_TO_MEASURE)
         found = store.load_as(file, Growth)
+        if fail_growth is not None:
+            for one in found.operations:
+                resolves(one.title, fail_growth, one.least_bytes)
     else:
         library = [one for one, _ in workloads.load()]
         every = sweep.usual(library) + [one for one in library if one.keeps]
+        chosen = workloads.select(names) if names else every
+        shape = shape_of(containers, None)
+        if fail_growth is not None:
+            for workload in chosen:
+                fewest = measuring.least_bytes(workload, shape, operations)
+                resolves(workload.title, fail_growth, fewest)
         with progress_on_terminal() as progress:
             wanted = run.Wanted(
                 kernel=resolve(Request(kernel_name, vmlinux, modules, tree), progress),
-                workloads=workloads.select(names) if names else every,
-                topology=shape_of(containers, None),
+                workloads=chosen,
+                topology=shape,
                 timeout=timeout,
                 parameters=parameters,
                 jobs=run.default_jobs() if jobs is None else jobs,
             )
             found = measuring.growth(wanted, progress, operations)
-    return finish(
+    status = finish(
         found,
         lambda out: view.render(found, out, everything=everything),
         output=output,
@@ -115,3 +128,16 @@ def growth(
         else max(one.uncharged for one in found.operations) > fail_growth,
         complete=not found.failed,
     )
+    if fail_growth is not None and not status:
+        _settled(found, fail_growth)
+    return status
+
+
+def _settled(found: Growth, limit: float) -> None:
+    """UsageProblem if what is not settled could be over a limit."""
+    for one in found.operations:
+        if one.uncharged_at_most > limit:
+            raise UsageProblem(
+                f"what {one.title} leaves behind is not settled: {memory.unsettled(one, False)}",
+                "do more of it, by --operations, or leave it out",
+            )

@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import click
 
+from partywall.analyse.growth import least
 from partywall.cli.options import RATE
 from partywall.core.errors import UsageProblem
+from partywall.core.topology import Topology
+from partywall.measure import after, run
 from partywall.report import held, memory
-from partywall.results.result import Result, WorkloadResult
+from partywall.results.memory import PAGE
+from partywall.results.result import Result
+from partywall.workloads import Workload
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,23 @@ class Limits:
     held: float | None = None
     growth: float | None = None
 
+    def check(self, workloads: Sequence[Workload], shape: Topology | None) -> None:
+        """UsageProblem if looks at these can't tell of so little, or there will be none.
+
+        ``shape``: of all; None: as each workload has it.
+        """
+        if self.growth is None:
+            return
+        for workload in workloads:
+            for topology in [shape] if shape else run.topologies(workload):
+                step = after.step(workload, topology)
+                if not step:
+                    raise UsageProblem(
+                        f"what {workload.title} leaves behind in memory can't be looked at",
+                        memory.NOT_LOOKED_AT,
+                    )
+                resolves(workload.title, self.growth, least(step * topology.total) * PAGE)
+
     def broken_by(self, result: Result) -> bool:
         """Return whether a result has more of any.
 
@@ -33,40 +55,30 @@ class Limits:
         """
         if result.worst > self.transfers:
             return True
-        return _over(
-            result,
-            self.growth,
-            memory.over,
-            lambda one: one.memory is not None,
-            "what {} leaves behind in memory was not measured",
-            "docs/growth.md says what can't be looked at: leave it out, or --fail-growth",
-        ) or _over(
-            result,
-            self.held,
-            held.over,
-            lambda one: one.held is not None,
-            "for how long locks are held was not measured for {}",
-            "check again, with QEMU 9.2 or later, or a QEMU that has modules: docs/waits.md",
-        )
-
-
-def _over(
-    result: Result,
-    limit: float | None,
-    over: Callable[[WorkloadResult, float], Sequence[object]],
-    measured: Callable[[WorkloadResult], bool],
-    unknown: str,
-    hint: str,
-) -> bool:
-    """Return whether any workload is over a limit; UsageProblem if that is not known of one."""
-    if limit is None:
+        growth, held_for = self.growth, self.held
+        over = growth is not None and any(memory.over(one, growth) for one in result.workloads)
+        over |= held_for is not None and any(held.over(one, held_for) for one in result.workloads)
+        if over:
+            return True
+        for one in result.workloads:
+            if growth is not None and (why := memory.unheld(one, growth)):
+                raise UsageProblem(f"what {one.title} leaves behind in memory {why[0]}", why[1])
+            if held_for is not None and one.held is None:
+                raise UsageProblem(
+                    f"for how long locks are held was not measured for {one.title}",
+                    "check again, with QEMU 9.2 or later, or one that has modules: docs/waits.md",
+                )
         return False
-    if any(over(workload, limit) for workload in result.workloads):
-        return True
-    for workload in result.workloads:
-        if not measured(workload):
-            raise UsageProblem(unknown.format(workload.title), hint)
-    return False
+
+
+def resolves(title: str, limit: float, fewest: float) -> None:
+    """UsageProblem if a limit of bytes is below the fewest that looks at an operation can tell."""
+    if limit < fewest:
+        raise UsageProblem(
+            f"what {title} leaves behind in memory is not known below "
+            f"{memory.size(fewest)} an operation",
+            memory.TOO_SMALL,
+        )
 
 
 held_option = click.option(
@@ -80,5 +92,6 @@ growth_option = click.option(
     "--fail-growth",
     type=RATE,
     metavar="BYTES",
-    help="Exit with 1 if an operation leaves more bytes behind that no container is charged for.",
+    help="Exit with 1 if an operation leaves more bytes behind that no container is charged for; "
+    "with 2 if that can't be told.",
 )

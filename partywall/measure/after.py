@@ -13,18 +13,30 @@ from pathlib import Path
 
 import drgn
 
+from partywall import guest
 from partywall.analyse.growth import Kernel
 from partywall.analyse.growth.stocks import Stocks
 from partywall.analyse.growth.totals import grown, totals
 from partywall.core.errors import EnvironmentProblem, PartywallError
+from partywall.core.topology import Topology
 from partywall.guest import Guest
 from partywall.results.memory import Memory
+from partywall.workloads import Workload
 
 MOST = 3 << 10
 """MiB of a guest. With more a PC has a hole in its memory, where no pages are."""
 
 _LOOKS = 3
 """As harness/barrier.h has it."""
+
+
+def step(workload: Workload, topology: Topology) -> int:
+    """Return operations of each process around which memory is looked at after its windows.
+
+    0 for none.
+    """
+    fits = guest.memory(topology) <= MOST
+    return workload.step(topology.total) if fits else 0
 
 
 class Looks:

@@ -29,7 +29,8 @@ from partywall.measure.plan import Plan
 from partywall.measure.run import Wanted
 from partywall.measure.sitting import Found, Sitting, in_turn, ready
 from partywall.record import hooks
-from partywall.results.growth import Growth, Operation
+from partywall.results.growth import Growth, Left, Operation
+from partywall.results.memory import PAGE, Unsettled
 from partywall.workloads import Workload
 
 PARAMETERS = "slub_debug=U"
@@ -40,7 +41,7 @@ CONTAINERS = 2
 
 AGAIN = 8
 """Times as many operations in which what grew has to grow again: what is taken back in
-batches that are larger than a step has an end."""
+batches that are larger than a step has an end. What rose unevenly may be settled then."""
 
 LEAST_OPERATIONS = 64
 """In the first step, of each container. Less than one object in 32 is not seen then."""
@@ -60,6 +61,8 @@ _MOST = 3 << 10
 
 _NOT_READ = "memory could not be read"
 
+_SHAPE = Topology(CONTAINERS, 1)
+
 _WHILE_THERE = ("before", "some", "more")
 _WHEN_GONE = ("gone", "reclaimed")
 
@@ -73,7 +76,7 @@ def growth(wanted: Wanted, progress: Progress, operations: int | None = None) ->
     """
     require(wanted.kernel, _OPTIONS, "partywall growth")
     parameters = f"{wanted.parameters} {PARAMETERS}".strip()
-    shape = wanted.topology or Topology(CONTAINERS, 1)
+    shape = wanted.topology or _SHAPE
     wanted = replace(wanted, parameters=parameters, topology=shape)
     if guest.memory(shape) > _MOST:
         raise UsageProblem(
@@ -87,7 +90,9 @@ def growth(wanted: Wanted, progress: Progress, operations: int | None = None) ->
         grew = [
             one
             for one in first
-            if isinstance(found := became[one.title], Operation) and found.left and not one.keeps
+            if isinstance(found := became[one.title], Operation)
+            and (found.left or found.unsettled)
+            and not one.keeps
         ]
         longer = [one.model_copy(update={"window": AGAIN * one.window}) for one in grew]
         again, more = _in_guests(wanted, plan, longer, progress)
@@ -101,11 +106,45 @@ def growth(wanted: Wanted, progress: Progress, operations: int | None = None) ->
     return _document(wanted, plan, [became[one.title] for one in wanted.workloads], versions)
 
 
+def least_bytes(workload: Workload, shape: Topology | None, operations: int | None) -> float:
+    """Return the bytes of one kind an operation below which nothing will be said.
+
+    ``operations``: as for `growth`; ``shape``: as it was asked for.
+    """
+    step = _long_enough(workload, operations).window
+    return analysis.least(step * (shape or _SHAPE).total) * PAGE
+
+
 def confirmed(before: Operation, again: Operation) -> Operation:
-    """Return what was found in both, as it was found of more operations."""
-    known = {(one.kind, one.what, one.made_by) for one in before.left}
-    left = [one for one in again.left if (one.kind, one.what, one.made_by) in known]
-    return again.model_copy(update={"left": left, "confirmed": True})
+    """Return what rose in both, as it was found of more operations.
+
+    What rose before and does not again has an end, or a batch. What grows now, and did not
+    rise before, is not settled.
+    """
+    known = {_kind(one) for one in before.left} | {_kind(one) for one in before.unsettled}
+    new = [
+        Unsettled(
+            kind=one.kind,
+            what=one.what,
+            made_by=one.made_by,
+            charged=not one.uncharged,
+            bytes=one.bytes,
+            more=[],
+        )
+        for one in again.left
+        if _kind(one) not in known
+    ]
+    return again.model_copy(
+        update={
+            "left": [one for one in again.left if _kind(one) in known],
+            "unsettled": sorted([*again.unsettled, *new], key=lambda one: -one.bytes),
+            "confirmed": True,
+        }
+    )
+
+
+def _kind(one: Left | Unsettled) -> tuple[str, str, tuple[str, ...]]:
+    return one.kind, one.what, one.made_by
 
 
 def _in_guests(
@@ -297,5 +336,6 @@ def _operation(each: Round, grown: analysis.Growth) -> Operation:
         kept=each.workload.keeps,
         confirmed=False,
         left=grown.left,
+        unsettled=grown.unsettled,
         raised=sorted(grown.raised, key=lambda one: one.name),
     )

@@ -111,8 +111,7 @@ class Plan:
 
     def step(self, workload: Workload) -> int:
         """Return operations around which memory is looked at after its windows, 0 for none."""
-        fits = guest.memory(self.topology) <= after.MOST
-        return workload.step(self.topology.total) if fits else 0
+        return after.step(workload, self.topology)
 
     def settings(
         self,

@@ -25,7 +25,7 @@ WORST = 3
 LEAST = 0.01
 """Share of time below which a wall is not told here."""
 
-KINDS = "lines: transfers/op on walls; memory: bytes/op left; waits: held asleep at most"
+KINDS = "lines: transfers/op on walls; memory: bytes/op unpaid; waits: held asleep at most"
 """What the figures are of the three kinds of walls."""
 
 

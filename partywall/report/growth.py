@@ -10,6 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
 from partywall.report.blocks import columns, indent, more, print_blocks, text
+from partywall.report.memory import BOOKS
 from partywall.report.words import count, rate
 from partywall.results.growth import Growth, Left, Operation, Verdict
 
@@ -35,7 +36,7 @@ def _blocks(found: Growth, everything: bool) -> Iterator[RenderableType]:
     yield text(f"Linux {found.kernel.release} ({found.kernel.source})", "bold")
     yield text(
         f"What each operation of {count(found.containers, 'container')} leaves behind in "
-        "memory, if it is more than so many objects an operation: "
+        "memory. So many bytes of one kind an operation, or fewer, may not be seen: "
         f"{_limits(found)}.",
         "dim",
     )
@@ -52,8 +53,9 @@ def _blocks(found: Growth, everything: bool) -> Iterator[RenderableType]:
     yield ""
     yield text("Counters of the machine that operations raise, until their processes end", "bold")
     yield from _raised(found, everything)
+    yield from _unsettled(found, everything)
     if left:
-        nothing = [one.title for one in left if not one.left]
+        nothing = [one.title for one in left if not one.left and not one.unsettled]
         yield ""
         yield text(f"Nothing is left behind by {len(nothing)} of {count(len(left), 'operation')}")
     once = [one.title for one in left if one.left and not one.confirmed]
@@ -66,6 +68,28 @@ def _blocks(found: Growth, everything: bool) -> Iterator[RenderableType]:
         yield text(f"Not measured: {count(len(found.failed), 'operation')}", "bold")
         for one in found.failed:
             yield indent(text(f"{one.title}: {one.why}"), 2)
+
+
+def _unsettled(found: Growth, everything: bool) -> Iterator[RenderableType]:
+    """Rows of what rises unevenly, what nobody pays for first."""
+    rises = [
+        (one, operation.title) for operation in found.operations for one in operation.unsettled
+    ]
+    if not rises:
+        return
+    yield ""
+    yield text("Not settled: it rises, and not as what grows with the operations does", "bold")
+    rises.sort(key=lambda row: (row[0].charged, -row[0].bytes, row[1], row[0].what))
+    table = columns(("at most", "charged"), "what, who may leave it, who made it")
+    for one, title in rises if everything else rises[:SHOWN]:
+        told = [text(title)]
+        if one.made_by:
+            told.append(text(" < ".join(one.made_by), "dim"))
+        name = Group(text(one.what, "magenta"), *(indent(line, 2) for line in told))
+        table.add_row(rate(one.bytes), f"{float(one.charged):.0%}", name)
+    yield table
+    if rises[SHOWN:] and not everything:
+        yield more(len(rises) - SHOWN, "kind")
 
 
 def _raised(found: Growth, everything: bool) -> Iterator[RenderableType]:
@@ -102,8 +126,8 @@ def _together(every: list[Left]) -> Left:
 
 
 def _limits(found: Growth) -> str:
-    """Below how many objects nothing is said, in words."""
-    limits = sorted({one.least for one in found.operations})
+    """Below how many bytes nothing is said, in words."""
+    limits = sorted({one.least_bytes for one in found.operations})
     if not limits:
         return "nothing was measured"
     return " to ".join(dict.fromkeys([rate(limits[0]), rate(limits[-1])]))
@@ -114,18 +138,14 @@ def _kept(operations: list[Operation]) -> Table:
     rows = []
     for one in operations:
         size = sum(left.bytes for left in one.left)
-        nobody = sum(left.bytes * (1 - left.charged) for left in one.left)
-        most = sorted(one.left, key=lambda left: -left.bytes * (1 - left.charged))[:3]
+        nobody = sum(left.uncharged for left in one.left)
+        most = sorted(one.left, key=lambda left: -left.uncharged)[:3]
         rows.append((nobody, size - nobody, one.title, most))
     table = columns(
         ("nobody's", "charged"), "bytes of what, and most of those that nobody pays for"
     )
     for nobody, charged, title, most in sorted(rows, key=lambda row: (-row[0], row[2])):
-        told = ", ".join(
-            f"{left.what} {rate(left.bytes * (1 - left.charged))}"
-            for left in most
-            if left.charged < 1
-        )
+        told = ", ".join(f"{left.what} {rate(left.uncharged)}" for left in most if left.uncharged)
         name = Group(text(title, "magenta"), *([indent(text(told), 2)] if told else []))
         table.add_row(rate(nobody), rate(charged), name)
     return table
@@ -161,7 +181,8 @@ def _rows(
         if left.made_by:
             told.append(text(" < ".join(left.made_by), "dim"))
         name = Group(told[0], *(indent(one, 2) for one in told[1:]))
-        table.add_row(rate(left.bytes), rate(left.objects), f"{left.charged:.0%}", name)
+        paid = BOOKS if left.bookkeeping else f"{left.charged:.0%}"
+        table.add_row(rate(left.bytes), rate(left.objects), paid, name)
     yield table
     if rows[len(shown) :]:
         yield more(len(rows) - len(shown), "kind")

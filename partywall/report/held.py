@@ -126,7 +126,8 @@ def _holders(lock: HeldLock, verbose: bool) -> Iterator[Text]:
     for one in found if verbose else found[:2]:
         yield text(_holder(one), "cyan")
     tried = max((one.longest_tried_ns for one in lock.holders), default=0.0)
-    if tried >= LONG_NS and tried > max((one.longest_asleep_ns for one in lock.holders), default=0.0):
+    slept = max((one.longest_asleep_ns for one in lock.holders), default=0.0)
+    if tried >= LONG_NS and tried > slept:
         yield text(f"slept for until it was had: {ms(tried)} at most")
 
 

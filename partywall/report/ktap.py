@@ -68,10 +68,11 @@ def _workload(
     asleep = [] if fail_held is None else held.over(workload, fail_held)
     left = [] if fail_growth is None else memory.over(workload, fail_growth)
     # What is to be bounded and is not known does not pass.
-    bounded = {"memory": (fail_growth, workload.memory), "waits": (fail_held, workload.held)}
-    unknown = [
-        kind for kind, (limit, found) in bounded.items() if limit is not None and found is None
-    ]
+    unknown = []
+    if fail_growth is not None and (why := memory.unheld(workload, fail_growth)):
+        unknown.append(f"memory {why[0]}")
+    if fail_held is not None and workload.held is None:
+        unknown.append("waits not measured")
     failed = len(over) + len(asleep) + len(left) + len(unknown)
     if failed:
         yield "  KTAP version 1"
@@ -88,9 +89,12 @@ def _workload(
         yield f"  {_diagnostic(f'{kind.what}: {memory.size(kind.uncharged)} charged to nobody')}"
         yield f"  not ok {position} {_description(f'{kind.what} left behind')}"
     for position, what in enumerate(unknown, failed - len(unknown) + 1):
-        yield f"  not ok {position} {_description(f'{what} not measured')}"
+        yield f"  not ok {position} {_description(what)}"
     yield _diagnostic(f"{name}: {_summary(workload, objects)}")
     yield _diagnostic(f"{name}: memory: {_of_kind(workload.memory, memory.verdict(workload))}")
+    if workload.memory is not None and workload.memory.unsettled:
+        rises = memory.unsettled(workload.memory)
+        yield _diagnostic(f"{name}: memory: not settled: {rises}")
     yield _diagnostic(f"{name}: waits: {_of_kind(workload.held, held.verdict(workload))}")
     yield f"{'not ok' if failed else 'ok'} {number} {_description(name)}"
 

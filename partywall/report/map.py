@@ -8,12 +8,16 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console, RenderableType
 from rich.table import Table
 
-from partywall.advice.map import LETTERS, Cell, Map, Mapped, Reach
+from partywall.advice.map import LETTERS, Cell, Map, Mapped, Reach, Stays
+from partywall.report import memory
 from partywall.report.blocks import columns, indent, more, print_blocks, text
 from partywall.report.words import count, rate, topology
 
 OBJECTS, OPERATIONS = 20, 30
 """Objects and operations that are shown unless all are asked for."""
+
+KINDS = 3
+"""Kinds of memory that are named of an operation, by who pays."""
 
 OTHERS = 12
 """Operations that leave memory behind, or sleep with a lock: the same."""
@@ -134,13 +138,18 @@ def _operations(found: Map, everything: bool) -> Iterator[RenderableType]:
 
 def stays(cell: Cell | None) -> str:
     """Return what an operation leaves behind in a word or two; "?" if nobody knows."""
-    if cell is None or cell.memory is None:
-        return "?"
-    memory = cell.memory
-    if memory.verdict == "nothing":
-        return "-"
-    size = memory.uncharged if memory.verdict == "growth" else memory.bytes
-    return f"{rate(size)} {memory.verdict}"
+    return memory.column(cell.memory if cell else None)
+
+
+def kinds(found: Stays) -> Iterator[tuple[str, str]]:
+    """Yield what each operation leaves in words, and who pays for it: nobody first."""
+    for who, what in (
+        ("nobody pays for", found.unpaid),
+        ("not settled, at most", found.unsettled),
+        ("charged", found.paid),
+    ):
+        if what:
+            yield who, ", ".join(f"{name} {rate(size)}" for name, size in [*what.items()][:KINDS])
 
 
 def asleep(cell: Cell | None) -> str:
@@ -160,16 +169,16 @@ def _others(found: Map, everything: bool) -> Iterator[RenderableType]:
     ]
     where = len(found.kernels) > 1
     left = [(one.memory, title, label) for title, label, one in cells if one.memory]
-    left = [one for one in left if one[0].bytes]
+    left = [one for one in left if one[0].verdict != "nothing"]
     left.sort(key=lambda one: (-one[0].uncharged, -one[0].bytes, one[1], one[2]))
     yield ""
     yield text("Memory that stays: bytes of an operation, what nobody pays for first", "bold")
     table = columns(("nobody's", "all"), "operation, and most of what it leaves")
-    for memory, title, label in left if everything else left[:OTHERS]:
+    for stay, title, label in left if everything else left[:OTHERS]:
         name = text(f"{title}{f' on {label}' if where else ''}")
-        told = ", ".join(f"{what} {rate(size)}" for what, size in [*memory.kinds.items()][:3])
-        name.append("\n  ").append_text(text(told, "dim"))
-        table.add_row(rate(memory.uncharged), rate(memory.bytes), name)
+        for who, told in kinds(stay):
+            name.append("\n  ").append_text(text(f"{who}: {told}", "dim"))
+        table.add_row(rate(stay.uncharged), rate(stay.bytes), name)
     yield from _listed(table, left, everything, known=any(one.memory for _, _, one in cells))
     held = [(one.waits, title, label) for title, label, one in cells if one.waits]
     held = [one for one in held if one[0].lock]

@@ -192,6 +192,9 @@ def diff(before: Result, after: Result, tolerance: Tolerance) -> Difference:
         for what, has in _MEASURED.items()
         if any(has(old) != has(new) for old, new in both)
     ]
+    rising = [new.title for _, new in both if new.memory is not None and new.memory.unsettled]
+    if rising:
+        said.append(f"memory that is not settled: {', '.join(sorted(rising))}")
     return Difference(
         before=before.kernel,
         after=after.kernel,

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from partywall.results.document import Document, Model
 from partywall.results.failures import Failure
+from partywall.results.memory import PAGE, Kind, Unsettled
 from partywall.results.setting import Environment, KernelId
 
 SCHEMA: Final = "partywall.growth/1"
@@ -27,7 +28,7 @@ _REST = 0.05
 class Left(Model):
     """Objects of one kind that each operation leaves behind."""
 
-    kind: Literal["slab", "pages", "per-cpu"]
+    kind: Kind
     what: str = Field(description="The slab cache, or what pages are for.")
     made_by: tuple[str, ...] = Field(
         description="Functions that made it, innermost first; none if it is not known."
@@ -35,6 +36,11 @@ class Left(Model):
     objects: float = Field(description="Per operation; of pages, pages.")
     bytes: float = Field(description="Per operation, without what is lost between objects.")
     charged: float = Field(description="Share that some container's memory cgroup is charged for.")
+    bookkeeping: bool = Field(
+        default=False,
+        description="Whether it is the kernel's books of who is charged, which nobody is charged "
+        "for, and which what is charged bounds.",
+    )
     after: dict[str, float] = Field(
         description="Share that is there when processes and their files are 'gone', when caches "
         "were 'reclaimed', and when containers have 'ended'; what was not looked at is left out."
@@ -58,7 +64,12 @@ class Left(Model):
     @property
     def verdict(self) -> Verdict:
         """'growth': memory of the machine that no container pays for."""
-        return "charged" if self.charged >= 1 - _REST else "growth"
+        return "growth" if self.uncharged else "charged"
+
+    @property
+    def uncharged(self) -> float:
+        """Bytes per operation that no container is charged for, nor bounded by what one is."""
+        return 0.0 if self.bookkeeping else self.bytes * (1 - self.charged)
 
 
 class Raised(Model):
@@ -83,6 +94,11 @@ class Operation(Model):
         description="Whether it grew again when far more were done; else it may have an end."
     )
     left: list[Left] = Field(description="The most bytes first.")
+    unsettled: list[Unsettled] = Field(
+        default_factory=list,
+        description="What rises, and not as what grows with the operations does: the most bytes "
+        "first. None in what is older.",
+    )
     raised: list[Raised] = Field(description="Counters of the machine, by name.")
 
     @property
@@ -92,7 +108,17 @@ class Operation(Model):
         Of what is kept, those that stay when processes and files are gone.
         """
         stay = [one for one in self.left if not (self.kept and one.back == "exit")]
-        return sum(one.bytes * (1 - one.charged) for one in stay)
+        return sum(one.uncharged for one in stay)
+
+    @property
+    def uncharged_at_most(self) -> float:
+        """The same, with what is not settled."""
+        return self.uncharged + sum(one.bytes for one in self.unsettled if not one.charged)
+
+    @property
+    def least_bytes(self) -> float:
+        """Bytes per operation of one kind below which nothing is said."""
+        return self.least * PAGE
 
 
 class Growth(Document):

@@ -229,8 +229,9 @@ class Held(Model):
         return [lock for lock in self.locks if lock.asleep_ns > 0]
 
     def told(self) -> list[HeldLock]:
-        """Return the locks to tell of: their holders sleep for so long an operation, or long once."""
-        return [one for one in self.asleep if one.asleep_ns >= ASLEEP_NS or one.longest_ns >= LONG_NS]
+        """Return the locks to tell of: their holders sleep long enough, in all or once."""
+        asleep = self.asleep
+        return [one for one in asleep if one.asleep_ns >= ASLEEP_NS or one.longest_ns >= LONG_NS]
 
     @property
     def longest(self) -> HeldLock | None:

@@ -14,7 +14,7 @@ from drgn import Object, Program
 from partywall.analyse.growth import counters, frames
 from partywall.analyse.growth.counters import Numbers
 from partywall.analyse.growth.frames import FILE, OTHER, Frames
-from partywall.analyse.growth.memory import Cache, _path, bits
+from partywall.analyse.growth.memory import Cache, Kernel, _path, bits
 from partywall.analyse.growth.slabs import Slabs
 
 BASE = 0xFFFF_8880_0123_4000

@@ -66,6 +66,7 @@ class Growing:
     def __init__(self, kernel: object, makers: object, operations: int) -> None:
         self.operations = operations
         self.left: list[Any] = []
+        self.unsettled: list[Any] = []
         self.raised: list[Any] = []
         self.grew = True
         self.looks: list[object] = []

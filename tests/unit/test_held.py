@@ -547,9 +547,7 @@ def test_a_lock_that_is_held_for_long_once_is_among_those_that_are_kept() -> Non
         (900, 900_000, "-"),
     ],
 )
-def test_check_and_map_tell_of_a_lock_by_one_rule(
-    asleep: float, longest: float, said: str
-) -> None:
+def test_check_and_map_tell_of_a_lock_by_one_rule(asleep: float, longest: float, said: str) -> None:
     (lock, *_) = builders.held(longest, asleep).locks
     work = workload(Held(locks=[lock], waits=[]))
     (one,) = maps.draw([builders.result(work)]).operations

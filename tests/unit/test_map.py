@@ -36,7 +36,7 @@ from partywall.report.html import map as page
 from partywall.results import document, parts, store
 from partywall.results.failures import Failure
 from partywall.results.held import Held
-from partywall.results.memory import Grown, Memory
+from partywall.results.memory import Grown, Memory, Unsettled
 from partywall.results.result import Result, Sums
 from partywall.results.touches import Touch
 
@@ -539,11 +539,13 @@ def test_an_operation_has_all_three_kinds_in_words_and_on_the_page() -> None:
     assert "transfers memory waits operation, and its worst objects" in said
     assert "2.00 192 growth 13.2 ms names" in said
     assert "0 - - dup" in said
-    assert "192 384 names dentry 384" in said
+    # Of what nobody pays for, this alone is named as such.
+    assert "192 384 names nobody pays for: dentry 192 charged: dentry 192" in said
     assert "13.2 names rtnl_mutex" in said
     text = page.render(drawn)
     assert '<span class="n">192 growth</span><span class="n">13.2 ms</span>' in text
-    assert "leaves 384 bytes behind in memory, 192 of them charged to no container" in text
+    assert "leaves 384 bytes behind in memory, 192 of them charged to no container; " in text
+    assert "; nobody pays for dentry 192; charged dentry 192</p>" in text
     assert "<code>rtnl_mutex</code> is held asleep, for 13.2 ms at most" in text
 
 
@@ -562,4 +564,16 @@ def test_with_several_kernels_the_other_kinds_are_said_of_which() -> None:
         }
     )
     drawn = maps.draw([OLD, new])
-    assert "0 384 dup on 7.3.0 dentry 384" in " ".join(printed(drawn).split())
+    assert "0 384 dup on 7.3.0 charged: dentry 384" in " ".join(printed(drawn).split())
+
+
+def test_what_is_not_settled_is_told_and_is_not_nothing() -> None:
+    rises = Unsettled(kind="slab", what="kmalloc-64", charged=False, bytes=64, more=[0, 512])
+    memory = Memory(operations=256, least=0.02, grown=[], unsettled=[rises])
+    found = maps.draw([builders.result(builders.workload("dup", [], memory=memory))])
+    said = " ".join(printed(found).split())
+    assert "0 ? ? dup" in said
+    assert "0 0 dup not settled, at most: kmalloc-64 64.0" in said
+    text = page.render(found)
+    assert "not settled, at most kmalloc-64 64.0</p>" in text
+    assert "leaves nothing behind" not in text

@@ -19,7 +19,7 @@ from partywall.model import profiles
 from partywall.report import html
 from partywall.report.html import drawing
 from partywall.results.counts import CallCount
-from partywall.results.memory import Grown, Memory
+from partywall.results.memory import Grown, Memory, Unsettled
 from partywall.results.result import Passing, Result
 
 TWO = profiles.load("ice-lake-2x32")
@@ -254,18 +254,20 @@ def test_a_browser_would_say_what_is_wrong(tmp_path: Path) -> None:
 def test_memory_that_stays_and_waits_have_a_picture_each() -> None:
     names = Grown(kind="slab", what="dentry", objects=2, bytes=384, charged=1, more=[512, 1536])
     lists = Grown(kind="slab", what="kmalloc-192", objects=0.1, bytes=18, charged=0, more=[26, 78])
-    memory = Memory(operations=256, least=0.02, grown=[names, lists])
+    rises = Unsettled(kind="slab", what="kmalloc-64", charged=False, bytes=64, more=[0, 512])
+    memory = Memory(operations=256, least=0.02, grown=[names, lists], unsettled=[rises])
     one = builders.signal().model_copy(update={"memory": memory, "held": builders.held()})
     page = html.render(builders.result(one), None, TWO)
     assert "dentry: 384 bytes/op, charged to a container" in page
     assert "kmalloc-192: 18.0 bytes/op, charged to nobody" in page
+    assert "kmalloc-64: not settled, at most 64.0 bytes/op, charged to nobody" in page
     assert "held 3.00 ms an operation, 2.00 ms of that asleep; others sleep 7.00 ms for it" in page
     # Of the longest bar, for which others sleep.
     assert '<b class="read" style="left:0;width:14.29%">' in page
     assert '<b class="atomic" style="left:14.29%;width:28.57%">' in page
     assert '<b class="write" style="left:0;width:100.00%">' in page
     said = " ".join(read(page).said.split())
-    assert "402 charged" in said
+    assert "18.0 growth" in said
     assert "13.2 ms" in said
     both = html.render(builders.result(one), builders.result(one), TWO)
     assert both.count("dentry: 384 bytes/op") == 2
@@ -278,6 +280,10 @@ def test_without_either_there_is_no_picture_and_it_is_said_what_is_known() -> No
     none = builders.signal().model_copy(
         update={"memory": Memory(operations=256, least=0.02, grown=[])}
     )
-    assert "Nothing stays in memory that is more than 0.020 objects" in (
+    assert "Nothing stays in memory that is more than 81.9 bytes an operation, or 0.020 obj" in (
         html.render(builders.result(none), None, TWO)
     )
+    rises = Unsettled(kind="slab", what="kmalloc-64", charged=False, bytes=64, more=[0, 512])
+    memory = Memory(operations=256, least=0.02, grown=[], unsettled=[rises])
+    some = builders.signal().model_copy(update={"memory": memory})
+    assert "Nothing stays in memory" not in html.render(builders.result(some), None, TWO)

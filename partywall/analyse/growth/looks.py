@@ -13,23 +13,22 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
 from drgn import Program
+from numpy.typing import NDArray
 
 from partywall.analyse.growth import counters, frames
 from partywall.analyse.growth.counters import Numbers
 from partywall.analyse.growth.frames import Frames
 from partywall.analyse.growth.makers import Makers
 from partywall.analyse.growth.memory import Kernel
-from partywall.analyse.growth.slabs import Slabs
+from partywall.analyse.growth.slabs import Made, Slabs
+from partywall.analyse.growth.slope import at_most, least, per_operation
+from partywall.results import bookkeeping
 from partywall.results.growth import AFTER, Left, Raised
+from partywall.results.memory import PAGE, Kind, Unsettled
 
-LEAST = 8
-"""Objects in the second step: fewer may be what anything else made, or slabs that fill up."""
-
-RATE = 0.02
-"""Objects an operation: one in fifty. Less is what a longer window would have to show."""
-
-PAGE = 4096
+_PER_CPU = "per-CPU memory"
 
 
 @dataclass(frozen=True)
@@ -62,28 +61,6 @@ def look(kernel: Kernel, *, counted: bool = True) -> Look:
     )
 
 
-def least(operations: int) -> float:
-    """Return the objects per operation below which nothing is said.
-
-    ``operations``: of all containers in the first step.
-    """
-    return max(RATE, LEAST / (2 * operations))
-
-
-def per_operation(first: float, second: float, operations: int) -> float:
-    """Return how much there is more of for each operation; 0.0 if it does not grow.
-
-    ``first``: how much more there was after so many operations of all containers;
-    ``second``: how much more than that after twice as many. What grows with the operations
-    grows twice as much then, and what only fills up a cache less and less. Between one and
-    a half times, less a batch such as a page of objects, and four times is said to.
-    """
-    rate = second / (2 * operations)
-    if rate < least(operations) or not 1.5 * first - LEAST <= second <= 4 * first:
-        return 0.0
-    return rate
-
-
 @dataclass
 class _Followed:
     """Objects of one kind that grew, and who of them is there at a look.
@@ -108,6 +85,8 @@ class Growth:
     operations: int
     _looks: list[Look] = field(default_factory=list)
     _followed: list[_Followed] = field(default_factory=list)
+    unsettled: list[Unsettled] = field(default_factory=list)
+    """What rises, and not as what grows with the operations does; the most bytes first."""
     _raised: list[tuple[int, int]] = field(default_factory=list)
     _values: tuple[Numbers, Numbers] | None = None
     raised: list[Raised] = field(default_factory=list)
@@ -123,6 +102,7 @@ class Growth:
                 *self._frames(before, some, more),
                 *self._per_cpu(before, some, more),
             ]
+            self.unsettled.sort(key=lambda one: (-one.bytes, one.what, one.made_by))
             rises = counters.raised(before.values, some.values, more.values, self.operations)
             self._raised = list(rises)
             self._values = before.values, more.values
@@ -171,57 +151,128 @@ class Growth:
             key = cache, self.makers(handle)
             named[key] = named[key][0] + first, named[key][1] + second
         for (cache, made_by), (first, second) in named.items():
-            rate = per_operation(first, second, self.operations)
-            if rate and cache in more.slabs.caches:
-                yield self._slab(cache, made_by, rate, some.ticks, more)
+            if cache not in more.slabs.caches:
+                continue
+            size = self.kernel.cache(cache).size
+            rate = per_operation(first, second, self.operations, size)
+            most = at_most(first, second, self.operations, size)
+            if rate:
+                yield from self._slab(cache, made_by, rate, some.ticks, more)
+            elif most and not bookkeeping.makes(made_by):
+                new = self._new(cache, made_by, before.ticks, more)
+                self._rises(
+                    ("slab", self.kernel.cache(cache).name),
+                    charged=all(self.kernel.owner(one.owner, objects=True) for one in new),
+                    size=most * size,
+                    more=[first, first + second],
+                    made_by=made_by,
+                )
 
-    def _slab(
-        self, cache: int, made_by: tuple[str, ...], rate: float, since: int, more: Look
-    ) -> _Followed:
-        """Follow the objects of a cache that these made since a tick.
+    def _rises(
+        self,
+        of: tuple[Kind, str],
+        *,
+        charged: bool,
+        size: float,
+        more: list[int],
+        made_by: tuple[str, ...] = (),
+    ) -> None:
+        """Keep that a kind rises, and that it is not settled whether it grows."""
+        self.unsettled.append(
+            Unsettled(
+                kind=of[0],
+                what=of[1],
+                made_by=made_by,
+                charged=charged,
+                bytes=round(size, 2),
+                more=more,
+            )
+        )
+
+    def _new(self, cache: int, made_by: tuple[str, ...], since: int, now: Look) -> list[Made]:
+        """The objects of a cache that these made since a tick.
 
         All of them if nobody knows when they were made.
         """
         known = self.kernel.cache(cache)
-        objects = [
+        return [
             one
-            for one in more.slabs.objects(cache)
+            for one in now.slabs.objects(cache)
             if self.makers(one.handle) == made_by and (known.track is None or one.when > since)
         ]
-        owners = Counter(self.kernel.owner(one.owner, objects=True) for one in objects)
-        left = Left(
-            kind="slab",
-            what=known.name,
-            made_by=made_by,
-            objects=round(rate, 4),
-            bytes=round(rate * known.size, 2),
-            charged=_share(owners),
-            after={},
-        )
-        return _Followed(
-            left,
-            frozenset((one.address, one.when) for one in objects),
-            lambda now: ((one.address, one.when) for one in now.slabs.objects(cache)),
-        )
+
+    def _slab(
+        self, cache: int, made_by: tuple[str, ...], rate: float, since: int, more: Look
+    ) -> Iterable[_Followed]:
+        """Follow the objects of a cache that these made since a tick, by whether it is charged.
+
+        What is too few to be told of goes with the others.
+        """
+        known = self.kernel.cache(cache)
+        parts: dict[bool, list[Made]] = {True: [], False: []}
+        for one in (new := self._new(cache, made_by, since, more)):
+            parts[self.kernel.owner(one.owner, objects=True) is not None].append(one)
+        # Who made them and was charged then may be gone: those are of nobody known.
+        shares = {paid: len(objects) / max(1, len(new)) for paid, objects in parts.items()}
+        fewest = least(self.operations) / max(1.0, known.size / PAGE)
+        few = [paid for paid, share in shares.items() if rate * share < fewest]
+        if len(few) == 1:
+            parts[not few[0]] += parts.pop(few[0])
+        elif len(few) == 2:
+            most = max(shares, key=lambda paid: (shares[paid], not paid))
+            parts = {most if new else False: new}
+        for paid, objects in parts.items():
+            each = rate * (len(objects) / len(new) if new else 1.0)
+            left = Left(
+                kind="slab",
+                what=known.name,
+                made_by=made_by,
+                objects=round(each, 4),
+                bytes=round(each * known.size, 2),
+                charged=float(paid),
+                bookkeeping=bookkeeping.makes(made_by),
+                after={},
+            )
+            yield _Followed(
+                left,
+                frozenset((one.address, one.when) for one in objects),
+                lambda now: ((one.address, one.when) for one in now.slabs.objects(cache)),
+            )
 
     def _frames(self, before: Look, some: Look, more: Look) -> Iterable[_Followed]:
         for kind in (frames.OTHER, frames.ANONYMOUS, frames.FILE, frames.TABLE):
             for charged in (False, True):
                 pages = [one.frames.pages(kind, charged=charged) for one in (before, some, more)]
-                rate = per_operation(pages[1] - pages[0], pages[2] - pages[1], self.operations)
+                steps = pages[1] - pages[0], pages[2] - pages[1]
+                rate = per_operation(*steps, self.operations)
+                most = at_most(*steps, self.operations)
                 if rate:
                     yield self._of_kind(kind, charged, rate, some.frames, more.frames)
+                elif most:
+                    self._rises(
+                        ("pages", self._uses(more.frames, before.frames, kind, charged)[0]),
+                        charged=charged,
+                        size=most * PAGE,
+                        more=[steps[0], sum(steps)],
+                    )
+
+    def _uses(
+        self, now: Frames, before: Frames, kind: int, charged: bool
+    ) -> tuple[str, NDArray[np.intp]]:
+        """What most pages of a kind are that were not there before, and these."""
+        new = now.since(before, kind, charged=charged)
+        uses: Counter[str] = Counter()
+        for frame in new:
+            uses[frames.describe(self.kernel, int(frame), kind)] += int(now.size[frame])
+        return uses.most_common(1)[0][0] if uses else frames.WORDS[kind], new
 
     def _of_kind(
         self, kind: int, charged: bool, rate: float, some: Frames, more: Frames
     ) -> _Followed:
-        new = more.since(some, kind, charged=charged)
-        uses: Counter[str] = Counter()
-        for frame in new:
-            uses[frames.describe(self.kernel, int(frame), kind)] += int(more.size[frame])
+        what, new = self._uses(more, some, kind, charged)
         left = Left(
             kind="pages",
-            what=uses.most_common(1)[0][0] if uses else frames.WORDS[kind],
+            what=what,
             made_by=(),
             objects=round(rate, 4),
             bytes=round(rate * PAGE, 2),
@@ -245,17 +296,27 @@ class Growth:
 
             there = [of(one) for one in looks]
             counts = [len(one) for one in there]
-            rate = per_operation(counts[1] - counts[0], counts[2] - counts[1], self.operations)
+            steps = counts[1] - counts[0], counts[2] - counts[1]
             new = {at: one for at, one in there[2].items() if there[1].get(at) != one}
-            if not rate or not new:
-                continue
             sizes = [size for size, _ in new.values()]
+            size = sum(sizes) / len(sizes) if sizes else 0.0
+            rate = per_operation(*steps, self.operations, size)
+            most = at_most(*steps, self.operations, size)
+            if most:
+                self._rises(
+                    ("per-cpu", _PER_CPU),
+                    charged=paid,
+                    size=most * size,
+                    more=[steps[0], sum(steps)],
+                )
+            if not rate:
+                continue
             left = Left(
                 kind="per-cpu",
-                what="per-CPU memory",
+                what=_PER_CPU,
                 made_by=(),
                 objects=round(rate, 4),
-                bytes=round(rate * sum(sizes) / len(sizes), 2),
+                bytes=round(rate * size, 2),
                 charged=float(paid),
                 after={},
             )
@@ -274,11 +335,6 @@ def _differences(
         if any(step):
             found[key] = step
     return found
-
-
-def _share(owners: Counter[str | None]) -> float:
-    """The share that a container is charged for."""
-    return round(1 - owners[None] / max(1, owners.total()), 4)
 
 
 def watch(prog: Program) -> tuple[Kernel, Makers]:

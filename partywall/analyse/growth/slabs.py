@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from partywall.analyse.growth.memory import Cache, Kernel, Words, bits
+from partywall.analyse.growth.memory import PAGE_SHIFT, Cache, Kernel, Words, bits
 from partywall.core.errors import EnvironmentProblem
 
 _WORD = struct.Struct("<Q")
@@ -117,8 +117,7 @@ class Slabs:
         Who is charged is let go of with an object, wherever it is kept then.
         """
         found: Counter[int] = Counter()
-        objects = self._kernel.prog.type("struct slab").member("objects")
-        counts = bits(self._pages, objects.bit_offset, objects.bit_field_size or 15)
+        counts = self._counts
         for place, address in enumerate(self._owners):
             row, cache = self._pages[place : place + 1], self.caches[int(address)]
             listed = self._charged(row, int(counts[place]), cache)
@@ -132,6 +131,35 @@ class Slabs:
             )
         return found
 
+    def lists(self) -> Counter[int]:
+        """How many lists of who is charged slabs have, by address of the cache these are in."""
+        bit, size, mask = self._charged_at
+        found: Counter[int] = Counter()
+        if not size or not len(self._frames):
+            return found
+        direct = np.uint64(self._kernel.direct)
+        listed = bits(self._pages, bit, 64) & np.uint64(mask & (1 << 64) - 1)
+        holders = np.nonzero(listed >= direct)[0]
+        frames = ((listed[holders] - direct) >> np.uint64(PAGE_SHIFT)).astype(np.intp)
+        # The slab that begins at or before a list; frames are in order.
+        there = np.searchsorted(self._frames, frames, "right") - 1
+        for holder, place, frame in zip(holders, there, frames, strict=True):
+            # Of Linux 7.0 on one may be in the slab itself; a large one is in none.
+            if place >= 0 and place != holder and frame < self._end(int(place)):
+                found[int(self._owners[place])] += 1
+        return found
+
+    def _end(self, place: int) -> int:
+        """The frame after a slab's last one."""
+        size = self._counts[place] * self.caches[int(self._owners[place])].stride
+        return int(self._frames[place]) + -(-int(size) >> PAGE_SHIFT)
+
+    @cached_property
+    def _counts(self) -> Words:
+        """How many objects slabs have room for."""
+        objects = self._kernel.prog.type("struct slab").member("objects")
+        return bits(self._pages, objects.bit_offset, objects.bit_field_size or 15)
+
     def _content(self, cache: Cache, place: int) -> tuple[bytes, int, set[int]]:
         """A slab's memory, how many objects have room in it, and where the free ones are.
 
@@ -140,8 +168,7 @@ class Slabs:
         kernel = self._kernel
         slab = kernel.prog.type("struct slab")
         row = self._pages[place : place + 1]
-        objects = slab.member("objects")
-        count = int(bits(row, objects.bit_offset, objects.bit_field_size or 15)[0])
+        count = int(self._counts[place])
         base = kernel.virtual(int(self._frames[place]))
         data = kernel.prog.read(base, count * cache.stride)
         if cache.track is not None and count == self._inuse[place]:

@@ -191,7 +191,7 @@ def _side(
 
 
 def _growth(name: str, result: WorkloadResult) -> Markup | None:
-    if result.memory is None or not result.memory.grown:
+    if result.memory is None or result.memory.verdict == "nothing":
         return None
     # As of a curve.
     return Markup(kinds.growth(name, result.memory))  # noqa: S704

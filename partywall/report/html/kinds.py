@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from partywall.report import held
 from partywall.report.html import charts
 from partywall.report.words import plain, rate
-from partywall.results.memory import REST, Grown, Memory
+from partywall.results.memory import Grown, Memory, Unsettled
 from partywall.results.result import WorkloadResult
 
 KINDS = 4
@@ -51,23 +51,22 @@ def holds(workload: WorkloadResult) -> list[Hold]:
 def growth(name: str, memory: Memory) -> str:
     """Draw what there is more of after so many operations. ``name``: as for `charts.drawn`."""
     counts = [0, memory.operations, 3 * memory.operations]
-    shown = memory.grown[:KINDS]
+    shown = _curves(memory)[:KINDS]
     with mpl.rc_context(charts.STYLE):
         figure = Figure(figsize=(7.2, 2.6), layout="constrained")
         figure.patch.set_alpha(0)
         axes = figure.add_subplot()
         axes.patch.set_alpha(0)
         for one, mark in zip(shown, "osD^", strict=False):
-            paid = one.charged >= 1 - REST
             axes.plot(
                 counts,
-                [number / 1024 for number in _bytes(one)],
-                color=charts.MUTED if paid else charts.BEFORE,
-                linestyle="--" if paid else "-",
+                [0.0, *(number * one.size / 1024 for number in one.more)],
+                color=charts.BEFORE if one.unpaid else charts.MUTED,
+                linestyle=one.line,
                 linewidth=2,
                 marker=mark,
                 markersize=4,
-                label=plain(f"{one.what}: {rate(one.bytes)} bytes/op, {_paid(one)}"),
+                label=plain(one.told),
             )
         axes.set_xticks(counts, [f"{count:,}" for count in counts])
         axes.set_ylim(bottom=0)
@@ -81,12 +80,53 @@ def growth(name: str, memory: Memory) -> str:
         return charts.drawn(figure, name)
 
 
-def _bytes(one: Grown) -> list[float]:
-    each = one.bytes / one.objects if one.objects else 0.0
-    return [0.0, *(number * each for number in one.more)]
+@dataclass(frozen=True)
+class _Curve:
+    """A kind of memory. ``size``: of one object, in bytes; ``more``: as of `Grown`."""
+
+    told: str
+    line: str
+    unpaid: bool
+    size: float
+    more: list[int]
+
+
+def _curves(memory: Memory) -> list[_Curve]:
+    """What nobody pays for first, then what is not settled, then what somebody does."""
+    grown = [
+        _Curve(
+            told=f"{one.what}: {rate(one.bytes)} bytes/op, {_paid(one)}",
+            line="-" if one.uncharged else "--",
+            unpaid=bool(one.uncharged),
+            size=one.bytes / one.objects if one.objects else 0.0,
+            more=one.more,
+        )
+        for one in memory.grown
+    ]
+    rises = [
+        _Curve(
+            told=f"{one.what}: not settled, at most {rate(one.bytes)} bytes/op, "
+            f"charged to {'a container' if one.charged else 'nobody'}",
+            line=":",
+            unpaid=not one.charged,
+            size=one.bytes / _most(one, memory.operations),
+            more=one.more,
+        )
+        for one in memory.unsettled
+    ]
+    nobody = [one for one in grown if one.unpaid]
+    return [*nobody, *rises, *(one for one in grown if not one.unpaid)]
+
+
+def _most(one: Unsettled, operations: int) -> float:
+    """Objects per operation in the step that had more."""
+    some, more = one.more
+    return max(some / operations, (more - some) / (2 * operations))
 
 
 def _paid(one: Grown) -> str:
-    if one.charged >= 1 - REST:
+    if one.bookkeeping:
+        return "bounded by what is charged"
+    if not one.uncharged:
         return "charged to a container"
     return "charged to nobody" if not one.charged else f"{one.charged:.0%} charged to a container"

@@ -89,6 +89,7 @@ def render(found: Map) -> str:
             families=families(found),
             heat=heat,
             stays=view.stays,
+            kinds=view.kinds,
             asleep=view.asleep,
             heads=heads(found),
             made=view.made,

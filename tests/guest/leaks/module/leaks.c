@@ -22,6 +22,8 @@
 #define RING 64
 /* The same of so many that most of a step's are still there after the next one. */
 #define POOL 600
+/* One operation in so many leaves as many objects behind as its number says, or none. */
+#define SELDOM 7
 
 struct leak {
 	struct list_head list;
@@ -42,7 +44,7 @@ struct leaks_own {
 
 enum {
 	FOREVER, HALF, EXIT, CHARGED, RECLAIMED, RINGED, WARMED, FREED, LATER, DRAINED, MIXED,
-	CACHES
+	UNEVEN, CACHES
 };
 
 static const char *const names[CACHES] = {
@@ -57,6 +59,7 @@ static const char *const names[CACHES] = {
 	[LATER] = "leak_later",		/* nor of these, once RCU has come to it */
 	[DRAINED] = "leak_drained",	/* nor of these, which kfree_rcu() has for a while */
 	[MIXED] = "leak_mixed",		/* a pool of POOL for each file; one in two stays */
+	[UNEVEN] = "leak_uneven",	/* 0 to 31 in one of SELDOM operations, as if by chance */
 };
 
 static struct kmem_cache *caches[CACHES];
@@ -102,6 +105,20 @@ static noinline bool leaks_one_in_two(unsigned long number)
 	return one || number % 2;
 }
 
+static noinline bool leaks_unevenly(unsigned long number)
+{
+	unsigned int count = number % SELDOM ? 0 : (u32)(number / SELDOM * 374761393UL) >> 27;
+	struct leak *one;
+
+	while (count--) {
+		one = leaks_make(UNEVEN, 0);
+		if (!one)
+			return false;
+		leaks_keep(one, &leaks_forever);
+	}
+	return true;
+}
+
 static void leaks_free_later(struct rcu_head *rcu)
 {
 	kmem_cache_free(caches[LATER], container_of(rcu, struct leak, rcu));
@@ -117,7 +134,8 @@ static bool leaks_operation(struct leaks_own *own, unsigned long number)
 	int n;
 
 	for (n = 0; n < CACHES; n++) {
-		if ((n == HALF && number % 2) || (n == WARMED && own->warm >= WARM) || n == MIXED)
+		if ((n == HALF && number % 2) || (n == WARMED && own->warm >= WARM) ||
+		    n == MIXED || n == UNEVEN)
 			continue;
 		made[n] = leaks_make(n, n == CHARGED ? __GFP_ACCOUNT : 0);
 		if (!made[n])
@@ -131,7 +149,7 @@ static bool leaks_operation(struct leaks_own *own, unsigned long number)
 	leaks_keep(made[RECLAIMED], &leaks_reclaimed);
 	list_add(&made[EXIT]->list, &own->until_exit);
 	list_add(&made[CHARGED]->list, &own->charged);
-	if (!leaks_pool(own) || !leaks_one_in_two(number))
+	if (!leaks_pool(own) || !leaks_one_in_two(number) || !leaks_unevenly(number))
 		return false;
 	if (own->ring[own->next % RING])
 		kmem_cache_free(caches[RINGED], own->ring[own->next % RING]);
