@@ -100,6 +100,13 @@ def test_what_rises_unevenly_is_settled_by_more_operations(leaks: Operation) -> 
     assert "leak_uneven" not in {one.what for one in leaks.unsettled}
 
 
+def test_a_counter_in_a_module_is_found(leaks: Operation) -> None:
+    (counter,) = [one for one in leaks.raised if one.name == "leaks_until_exit"]
+    # What it did to warm up goes down with the rest.
+    assert counter.each == 1.0
+    assert counter.returned == pytest.approx(1 + 16 / (3 * 1024), abs=1e-4)
+
+
 @pytest.fixture(scope="module")
 def debian(kernel: Kernel) -> Growth:
     """What some operations leave behind on Debian's kernel."""

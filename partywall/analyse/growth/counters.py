@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Counters of the machine: words of the kernel's own data that operations raise.
+"""Counters of the machine: words of the kernel's own data that operations raise, its modules' too.
 
 Every aligned word of 32 bits is compared, whatever it is called; of per-CPU data the sum
 over all CPUs. A counter of 64 bits shows in its lower half.
@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
-from drgn import Program
+from drgn import Object, Program
 from drgn.helpers.linux.cpumask import for_each_possible_cpu
+from drgn.helpers.linux.list import list_for_each_entry
 from drgn.helpers.linux.percpu import percpu_counter_sum
 from numpy.typing import NDArray
 
@@ -48,7 +49,18 @@ class Counters:
         for first, last in (("_sdata", "_edata"), ("__bss_start", "__bss_stop")):
             start, end = prog.symbol(first).address, prog.symbol(last).address
             found.append((start, (end - start) & ~3))
-        return found
+        return [*found, *((start, size) for start, size, _ in self._modules)]
+
+    @cached_property
+    def _modules(self) -> list[tuple[int, int, str]]:
+        """Where modules' data is that can be written: start, size, name. None is loaded later."""
+        heads = list_for_each_entry("struct module", self._prog["modules"].address_of_(), "list")
+        found = []
+        for module in heads:
+            start, size = _data(self._prog, module)
+            if size:
+                found.append((start, size, module.name.string_().decode(errors="replace")))
+        return sorted(found)
 
     @cached_property
     def _per_cpu(self) -> tuple[int, int, list[int]]:
@@ -126,7 +138,7 @@ class Counters:
         prog = self._prog
         variable, start = self._variable(address)
         if variable is None:
-            return f"{address:#x}"
+            return self._unnamed(address)
         offset = address - start
         try:
             if variable in _ENUMERATED:
@@ -143,6 +155,13 @@ class Counters:
         joint = "" if not path or path.startswith(("[", "+")) else "."
         return f"{variable}{joint}{path}"
 
+    def _unnamed(self, address: int) -> str:
+        """What no symbol has: the module and the place in its data, or the address."""
+        for start, size, name in self._modules:
+            if start <= address < start + size:
+                return f"module {name}+{address - start:#x}"
+        return f"{address:#x}"
+
     def _variable(self, address: int) -> tuple[str | None, int]:
         """The variable that is there, and where it begins; None if no symbol has it."""
         start, size, _ = self._per_cpu
@@ -155,6 +174,17 @@ class Counters:
         except LookupError:
             return None, 0
         return symbol.name, symbol.address
+
+
+def _data(prog: Program, module: Object) -> tuple[int, int]:
+    """Where a module's data is that can be written, and its size in bytes."""
+    if module.type_.type.has_member("mem"):
+        part = module.mem[prog.constant("MOD_DATA")]
+        return part.base.value_(), part.size.value_() & ~3
+    # Until Linux 6.3, behind what can only be read.
+    layout = module.core_layout
+    begins = layout.ro_after_init_size.value_()
+    return layout.base.value_() + begins, (layout.size.value_() - begins) & ~3
 
 
 def raised(

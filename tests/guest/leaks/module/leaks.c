@@ -67,6 +67,8 @@ static LIST_HEAD(leaks_forever);
 static LIST_HEAD(leaks_reclaimed);
 static unsigned long leaks_count;
 static DEFINE_SPINLOCK(leaks_lock);
+/* A counter of the machine, in a module: how many are there until files are closed. */
+static atomic_t leaks_until_exit;
 
 static struct leak *leaks_make(int which, gfp_t more)
 {
@@ -148,6 +150,7 @@ static bool leaks_operation(struct leaks_own *own, unsigned long number)
 		leaks_keep(made[HALF], &leaks_forever);
 	leaks_keep(made[RECLAIMED], &leaks_reclaimed);
 	list_add(&made[EXIT]->list, &own->until_exit);
+	atomic_inc(&leaks_until_exit);
 	list_add(&made[CHARGED]->list, &own->charged);
 	if (!leaks_pool(own) || !leaks_one_in_two(number) || !leaks_unevenly(number))
 		return false;
@@ -189,8 +192,11 @@ static void leaks_drop(int which, struct list_head *list)
 {
 	struct leak *one, *next;
 
-	list_for_each_entry_safe(one, next, list, list)
+	list_for_each_entry_safe(one, next, list, list) {
 		kmem_cache_free(caches[which], one);
+		if (which == EXIT)
+			atomic_dec(&leaks_until_exit);
+	}
 }
 
 static int leaks_release(struct inode *inode, struct file *file)
