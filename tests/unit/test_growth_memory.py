@@ -286,3 +286,19 @@ def test_lists_of_who_is_charged_are_counted_in_the_slabs_they_are_in() -> None:
     slabs.__dict__["_charged_at"] = (0, 8, ~7)
     slabs.__dict__["_counts"] = np.array([21, 21, 21, 21, 16], np.uint64)
     assert slabs.lists() == {2: 1, 3: 1}
+
+
+def test_a_modules_data_is_what_can_be_written_in_it() -> None:
+    """Before Linux 6.4 it is one area, of which the first part can only be read."""
+
+    def module(**members: Any) -> Object:
+        kind = SimpleNamespace(type=SimpleNamespace(has_member=members.__contains__))
+        return cast(Object, SimpleNamespace(type_=kind, **members))
+
+    parts = [SimpleNamespace(base=Pointer(0x1000 * n), size=Pointer(0x102 * n)) for n in range(4)]
+    prog = cast(Program, SimpleNamespace(constant={"MOD_DATA": 1}.__getitem__))
+    assert counters._data(prog, module(mem=parts)) == (0x1000, 0x100)
+    layout = SimpleNamespace(
+        base=Pointer(0x8000), size=Pointer(0x3000), ro_after_init_size=Pointer(0x2000)
+    )
+    assert counters._data(prog, module(core_layout=layout)) == (0xA000, 0x1000)
