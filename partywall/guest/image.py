@@ -31,6 +31,8 @@ PROGRAM_DIR = "/usr/lib/partywall"
 SHARED_DIR = "/usr/share/partywall"
 MODULES = ("ext4", "overlay")
 OPTIONAL_MODULES = ("brd",)
+ROOM = 128
+"""MiB of the disk that all containers write to, unless a workload needs more; as init has it."""
 
 
 def tool(name: str) -> Path:
@@ -247,6 +249,9 @@ def containers(
     if apparmor:
         archive.file("job/apparmor", apparmor_policy())
     if disk is not None:
+        if workload.room:
+            room = ROOM + workload.room * topology.containers
+            archive.file("job/room", f"{room << 10}\n".encode())
         # A guest's hash tells what is on it.
         archive.file("job/disk", disk.told.encode())
     return archive

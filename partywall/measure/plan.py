@@ -142,9 +142,17 @@ class Plan:
             rounds=rounds,
             second_line=bool(rounds),
             disk=disk,
+            memory=self._memory(),
             late=bool(self.workload.client),
             looks=self._beside(rounds),
         )
+
+    def _memory(self) -> int | None:
+        """Return MiB of the guest's memory, None for the usual."""
+        if not self.workload.room:
+            return None
+        # What is on a RAM disk is in the page cache as well.
+        return guest.memory(self.topology) + 2 * self.workload.room * self.topology.containers
 
     def _beside(self, rounds: int) -> int:
         """Return seconds of the guest's own time that there are beside its timeout."""

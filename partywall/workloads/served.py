@@ -36,6 +36,8 @@ class _File(BaseModel):
     debian: tuple[str, ...] = Field(min_length=1)
     """Packages that server and clients are in."""
     server: str
+    room: int = Field(default=0, ge=0)
+    """MiB that a container writes, beside what all have together."""
     warmup: int = Field(ge=1)
     window: int = Field(ge=1)
     default: str
@@ -51,6 +53,7 @@ def _read(path: Path) -> list[tuple[Workload, bool]]:
         "summary": raw.summary,
         "command": tuple(shlex.split(raw.server)),
         "root": Root(kind="debian", what=",".join(raw.debian)),
+        "room": raw.room,
         "warmup": raw.warmup,
         "window": raw.window,
     }

@@ -80,6 +80,8 @@ class Workload(_Facts):
     """The program executes the window markers itself."""
     root: Root | None = None
     """What the root of its containers is made from, if not ours: ``command`` is in there."""
+    room: int = 0
+    """MiB that a container writes, beside what all have together."""
     client: tuple[str, ...] = ()
     """What asks ``command``, a server, in the same container; an operation is a request."""
 
