@@ -19,7 +19,7 @@ from rich.text import Text
 from partywall.advice.mends import Advice
 from partywall.core.errors import UsageProblem
 from partywall.model.profiles import Profile
-from partywall.report import costs, deferred, detail, held, locks, memory
+from partywall.report import callers, costs, deferred, detail, held, locks, memory
 from partywall.report.blocks import Flow, columns, indent, more, print_blocks, text
 from partywall.report.walls import Wall, numbered, put_off
 from partywall.report.words import (
@@ -246,6 +246,9 @@ def _workload(
     yield text(workload.operation)
     yield _findings(workload)
     yield from _effort(workload)
+    payers = callers.summary(walls)
+    if payers is not None:
+        yield text(payers)
     if len(walls) > DETAILED:
         yield ""
         yield from _overview(walls, verbose)

@@ -39,6 +39,13 @@ def test_ready_made_servers_hand_out_a_file_and_what_they_share_has_names(
     assert buffers.transfers > 6
 
 
+def test_postgres_finds_a_row_in_its_own_memory(check: Callable[..., Checked]) -> None:
+    (found,) = check("-n", "2", "-w", "postgres").result.workloads
+    # A parser and a planner; what is read lies in memory of the container's own.
+    assert found.instructions.user > 20_000
+    assert not any("inode" in one.name for one in found.objects)
+
+
 @pytest.fixture(scope="module")
 def busybox(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A root with nothing but busybox, which needs no libraries."""
