@@ -221,6 +221,35 @@ def many_beside(folder: Path) -> Path:
     return with_others(folder, *(member(f"file{number}") for number in range(20)))
 
 
+def linked_list(folder: Path) -> Path:
+    """Its list is a link to what is not there."""
+    archive = folder.with_suffix(".tar")
+    archive.write_bytes(layer(member("manifest.json", type=tarfile.SYMTYPE, linkname="gone")))
+    return archive
+
+
+def endless(folder: Path) -> Path:
+    """A file of it has less than nothing, so that the same header comes again."""
+    archive = folder.with_suffix(".tar")
+    head = bytearray(member("a").tobuf(tarfile.GNU_FORMAT))
+    head[124:136] = b"\xff" * 10 + b"\xfe\x00"
+    head[148:156] = b" " * 8
+    head[148:156] = b"%06o\0 " % sum(head[:512])
+    archive.write_bytes(bytes(head) + bytes(1024))
+    return archive
+
+
+def odd_lists(folder: Path) -> Path:
+    """What ought to be lists and objects is something else."""
+    archive = folder.with_suffix(".tar")
+    texts = {"manifest.json": [{"RepoTags": 7}, 8], "index.json": {"manifests": [[], {"a": 1}]}}
+    with tarfile.open(archive, "w") as out:
+        for name, text in texts.items():
+            data = json.dumps(text).encode()
+            out.addfile(member(name, size=len(data)), io.BytesIO(data))
+    return archive
+
+
 def climbing_beside(folder: Path) -> Path:
     return with_others(folder, member("../../climbed", size=3))
 
@@ -293,6 +322,9 @@ HOSTILE: dict[Callable[[Path], Path], str] = {
     beside: "when it is unpacked",
     many_beside: "has more than 10 files",
     climbing_beside: "leads out of it",
+    linked_list: "can't be read",
+    endless: "is no archive",
+    odd_lists: "can't be read",
     endless_headers: "a layer is broken",
     no_number: "a layer is broken",
     no_length: "a layer is broken",

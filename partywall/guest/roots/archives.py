@@ -45,20 +45,21 @@ class _Lists:
         """Return tags in the list that `docker save` writes."""
         return [
             tag
-            for image in _objects(self.found.get("manifest.json"))
-            for tag in image.get("RepoTags") or ()
-            if isinstance(tag, str)
+            for image in _all(self.found.get("manifest.json"), dict)
+            for tag in _all(image.get("RepoTags"), str)
         ]
 
     def tags(self) -> list[Any]:
         """Return tags of an OCI layout."""
         index = self.found.get("index.json")
         manifests = index.get("manifests") if isinstance(index, dict) else None
-        return [(one.get("annotations") or {}).get(_REF_NAME) for one in _objects(manifests)]
+        notes = (one.get("annotations") for one in _all(manifests, dict))
+        return [one.get(_REF_NAME) for one in notes if isinstance(one, dict)]
 
 
-def _objects(listed: Any) -> list[dict[str, Any]]:
-    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+def _all(listed: Any, kind: type) -> list[Any]:
+    """What is of one kind in what is to be a list, whatever a stranger has written."""
+    return [one for one in listed if isinstance(one, kind)] if isinstance(listed, list) else []
 
 
 def _head(archive: Path) -> bytes:
@@ -104,7 +105,8 @@ def _look(archive: Path, what: str) -> _Lists:
                 raise UsageProblem(f"{what} has more than {count:,} files", WANTED)
             name = member.name.removeprefix("./")
             lists.layout |= name == "oci-layout"
-            if name in ("manifest.json", "index.json") and member.size <= _LONGEST_LIST:
+            listed = name in ("manifest.json", "index.json") and member.isreg()
+            if listed and member.size <= _LONGEST_LIST:
                 text = files.extractfile(member)
                 lists.found[name] = json.loads(text.read()) if text else None
             files.members.clear()  # type: ignore[attr-defined]

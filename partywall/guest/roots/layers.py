@@ -129,6 +129,9 @@ def refuse_hostile(layers: Iterable[Path], what: str) -> None:
 
 def size_of(member: tarfile.TarInfo, what: str) -> int:
     """Return the size of a file in a layer; UsageProblem if it is of no honest one."""
+    if member.size < 0:
+        # Who goes on behind it goes back.
+        raise tarfile.ReadError("a file has less than nothing")
     parts = [part for part in member.name.split("/") if part not in {"", "."}]
     if ".." in parts:
         raise UsageProblem(f"{what} has a file that leads out of it: {member.name}", WANTED)
