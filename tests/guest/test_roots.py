@@ -6,12 +6,19 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from checks import PARTYWALL, Checked
 
+from partywall import workloads
+from partywall.core.progress import Quiet
+from partywall.core.topology import Topology
 from partywall.guest.image import with_libraries
+from partywall.kernels import Kernel
+from partywall.measure import run
+from partywall.workloads import Root
 
 # What a container has to be for its image; a pipe has processes beside each other.
 LOOKS = 'test "$A" = b && test "$PWD" = /srv && cat /etc/hosts /mark | cat'
@@ -40,6 +47,24 @@ def test_a_directory_is_the_root_of_containers(check: Callable[..., Checked], ro
     assert "users of the machine" in found.confinement
     # The second one of two reads what the first one has in the page cache.
     assert any("mark" in one.name for one in found.passing) or found.between > 0
+
+
+def test_a_kernel_without_memory_devices_has_the_root_on_a_ram_disk(
+    kernel: Kernel, root: Path
+) -> None:
+    assert kernel.config is not None
+    told = kernel.config
+    for option in ("CONFIG_ACPI_NFIT", "CONFIG_SQUASHFS"):
+        told = told.replace(f"{option}=m", f"# {option} is not set")
+    source = Root(kind="directory", what=str(root))
+    command = ["dash", "-c", "cat /mark | cat"]
+    cats = workloads.from_root(source, command, marked=None, window=None)
+    bare, shape = replace(kernel, config=told), Topology(2, 1)
+    outcome = run.check(run.Wanted(kernel=bare, workloads=[cats], topology=shape), Quiet())
+    assert outcome.failures == {}
+    assert outcome.result is not None
+    (found,) = outcome.result.workloads
+    assert found.operations == 2
 
 
 def test_an_image_of_another_tool_runs_as_it_says(
