@@ -104,6 +104,7 @@ class Analysis:
             warmup=workload.warmup,
             window=workload.window,
             operations=operations,
+            counted=bool(workload.client),
             threshold=setting.threshold,
             instructions=self._instructions(),
             accesses=sum(p.foreground_accesses for p in self._recorded.parties) / operations,

@@ -256,6 +256,10 @@ class WorkloadResult(Model):
     warmup: int = Field(description="Operations per process before the window.")
     window: int = Field(description="Operations per process in the window.")
     operations: int = Field(description="In all windows together.")
+    counted: bool = Field(
+        default=False,
+        description="A window was a stretch of time, and its operations were counted.",
+    )
     threshold: float = Field(description="Transfers per op above which an object is a wall.")
     instructions: Instructions
     accesses: float = Field(description="Kernel loads and stores per op.")

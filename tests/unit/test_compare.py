@@ -127,6 +127,15 @@ def test_what_is_not_comparable_is_not_compared(other: dict[str, object]) -> Non
     assert "only in one of the two" in shown(found)
 
 
+def test_windows_of_time_are_compared_whatever_they_counted() -> None:
+    before = builders.signal().model_copy(update={"counted": True})
+    after = before.model_copy(update={"window": 443})
+    assert len(compare.compare(builders.result(before), builders.result(after)).workloads) == 1
+    one = after.model_copy(update={"counted": False})
+    with pytest.raises(UsageProblem, match="no workload in common"):
+        compare.compare(builders.result(before), builders.result(one))
+
+
 def test_the_view_says_before_and_after_in_80_columns() -> None:
     text = shown(without_walls())
     assert all(len(line) <= 80 for line in text.splitlines())
