@@ -95,12 +95,6 @@ def test_an_ext4_has_what_the_squashfs_has(folder: Path) -> None:
     subprocess.run(["/usr/sbin/e2fsck", "-fn", found.file], check=True, capture_output=True)
 
 
-def test_equal_roots_give_equal_files(folder: Path, tmp_path: Path) -> None:
-    first = fitted(folder, RAM + EXT4).file.read_bytes()
-    subprocess.run(["rm", "-rf", tmp_path / "cache"], check=True)
-    assert fitted(folder, RAM + EXT4).file.read_bytes() == first
-
-
 def test_a_ram_disk_is_brought_along_and_takes_memory(folder: Path) -> None:
     found, carried = fitted(folder, RAM + SQUASHFS), BytesIO()
     found.carry(carried)
