@@ -12,6 +12,7 @@ from partywall.analyse.layout import Layout
 from partywall.cli.options import commands
 from partywall.cli.readers import Reader
 from partywall.clock.bench import Bench
+from partywall.model.machine import Machine
 from partywall.model.predict import Outlook, Trial
 from partywall.results import document
 from partywall.results.bisect import Bisection
@@ -30,6 +31,7 @@ _DOCUMENTS: dict[str, type[Document]] = {
     "predict": Outlook,
     "model": Trial,
     "bench": Bench,
+    "machine": Machine,
     "layout": Layout,
     "map": Map,
     "beside": Beside,

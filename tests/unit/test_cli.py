@@ -152,7 +152,7 @@ def test_no_arguments_show_the_help(partywall: Partywall) -> None:
 
 COMMANDS = (
     *("check", "report", "compare", "diff", "predict", "model", "bench", "build", "kernel-tree"),
-    *("bisect", "layout", "series", "workloads", "prepare", "doctor", "schema"),
+    *("bisect", "layout", "machine", "series", "workloads", "prepare", "doctor", "schema"),
 )
 
 
@@ -569,7 +569,8 @@ def test_the_workloads_are_listed_from_anywhere(partywall: Partywall, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "kind", ["result", "compare", "diff", "predict", "model", "bench", "layout", "bisect"]
+    "kind",
+    ["result", "compare", "diff", "predict", "model", "bench", "layout", "bisect", "machine"],
 )
 def test_every_schema_is_json_and_says_which_it_is(partywall: Partywall, kind: str) -> None:
     done = partywall("schema", kind)
