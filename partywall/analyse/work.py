@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,8 +123,13 @@ class Work:
             look=lambda row: self.name(row).object,
         )
 
-    def walls(self, judged: Judgement) -> list[tuple[result.Wall, list[result.Line]]]:
-        """Return the objects that are walls, most transfers first, with their worst lines."""
+    def walls(
+        self, judged: Judgement, locked: Mapping[int, float]
+    ) -> list[tuple[result.Wall, list[result.Line]]]:
+        """Return the objects that are walls, most transfers first, with their worst lines.
+
+        ``locked``: by row, which share of a line's transfers is made under a lock.
+        """
         setting = self._setting
         groups: dict[int, list[int]] = defaultdict(list)
         for row in worst_first(judged.moved_at, judged.walls):
@@ -133,7 +138,9 @@ class Work:
         for rows in groups.values():
             over = int((judged.moved_at[rows] > setting.threshold).sum())
             most = min(max(over, _LEAST), _MOST)
-            listed = [self.wall(row, judged, setting.scope) for row in rows[:most]]
+            listed = [
+                self.wall(row, judged, setting.scope, locked.get(row, 0.0)) for row in rows[:most]
+            ]
             what = listed[0].object
             back = np.flatnonzero(judged.back[rows].any(axis=0))
             wall = result.Wall(
@@ -142,6 +149,7 @@ class Work:
                 type=what.type,
                 lines=len(rows),
                 transfers=float(judged.moved[rows].sum()),
+                locked=sum(float(judged.moved[row]) * locked.get(row, 0.0) for row in rows),
                 transfers_at=float(judged.moved_at[rows].sum()) if setting.at else None,
                 sharing="all" if (judged.sharing[rows] == verdict.ALL).any() else "some",
                 sharers=[int(n) for n in back] if setting.scope == "between" else [],
@@ -150,7 +158,7 @@ class Work:
             found.append((wall, listed))
         return sorted(found, key=lambda one: (-one[0].judged, one[0].name, one[1][0].address))
 
-    def wall(self, row: int, judged: Judgement, scope: Scope) -> result.Line:
+    def wall(self, row: int, judged: Judgement, scope: Scope, locked: float = 0.0) -> result.Line:
         """Return all that is to be said of a line that is a wall in ``scope``."""
         lines, operations = self.lines, self._setting.operations
         address = int(lines.number[row]) << LINE_SHIFT
@@ -166,6 +174,7 @@ class Work:
             address=f"{address:#x}",
             object=named.object,
             transfers=float(judged.moved[row]),
+            locked=float(judged.moved[row]) * locked,
             transfers_at=moved_at if scope == "between" else None,
             between=float(lines.between[row]),
             within=float(lines.within[row]),
@@ -209,9 +218,14 @@ class Work:
             key=lambda group: (-group.transfers, group.name, group.handed_over),
         )
 
-    def deferred(self, judged: Judgement, objects: dict[int, result.LineObject]) -> result.Deferred:
+    def deferred(
+        self,
+        judged: Judgement,
+        objects: dict[int, result.LineObject],
+        locked: Mapping[int, float],
+    ) -> result.Deferred:
         """Return the verdict on this work, if it is what system calls put off."""
-        walls = self.walls(judged)
+        walls = self.walls(judged, locked)
         at = self._setting.at is not None
         return result.Deferred(
             transfers=float(judged.moved.sum()),

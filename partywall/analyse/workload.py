@@ -8,7 +8,7 @@ from typing import Any
 import drgn
 import numpy.typing as npt
 
-from partywall.analyse import names, pairs, transfers, verdict
+from partywall.analyse import names, pairs, transfers, under, verdict
 from partywall.analyse.beside import Side, touch
 from partywall.analyse.held import HeldLocks, taken_by_several, used_by_several
 from partywall.analyse.judgement import Judgement
@@ -93,7 +93,14 @@ class Analysis:
             inside = [own.wall(row, inner, "within") for row in worst_first(inner.moved, only)]
         background, background_total = self._background()
         calls = self._calls()
-        walls = own.walls(judged)
+        beneath = under.under(
+            self._recorded,
+            {
+                Kind.FOREGROUND: (own.lines, judged),
+                Kind.DEFERRED: (self._late.lines, judged_late),
+            },
+        )
+        walls = own.walls(judged, beneath.shares[Kind.FOREGROUND])
         return result.WorkloadResult(
             workload=workload.name,
             variant=workload.variant,
@@ -123,10 +130,10 @@ class Analysis:
             scope=scope,
             inside=inside,
             passing=own.passing(judged, objects),
-            locks=self._locks(judged, judged_late),
+            locks=self._locks(judged, judged_late, beneath),
             waits=[call for call in calls[len(self._watched.counted) :] if call.per_op],
             held=self._held(judged),
-            deferred=self._late.deferred(judged_late, put_off),
+            deferred=self._late.deferred(judged_late, put_off, beneath.shares[Kind.DEFERRED]),
             background=background,
             background_transfers=background_total,
             pairs=pairs.of(
@@ -162,7 +169,7 @@ class Analysis:
             for number, name in enumerate([*self._watched.counted, *self._watched.waits])
         ]
 
-    def _locks(self, judged: Judgement, late: Judgement) -> list[result.Lock]:
+    def _locks(self, judged: Judgement, late: Judgement, beneath: under.Under) -> list[result.Lock]:
         """Locks in lines of walls, those that most instructions run under first.
 
         They are timed in both kinds of work together.
@@ -190,6 +197,9 @@ class Analysis:
                     object=name,
                     field=field,
                     instructions=float(lock["all"]) / operations,
+                    transfers=beneath.of[address].all,
+                    last_transfers=beneath.of[address].last,
+                    word_transfers=beneath.of[address].word,
                     **rates,
                 )
             )

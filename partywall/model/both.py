@@ -25,7 +25,7 @@ def lines(result: WorkloadResult) -> list[Line]:
 def _sum(own: Line, late: Line | None) -> Line:
     if late is None:
         return own
-    rates = ("transfers", "write_visits", "read_visits")
+    rates = ("transfers", "locked", "write_visits", "read_visits")
     added: dict[str, object] = {name: getattr(own, name) + getattr(late, name) for name in rates}
     return own.model_copy(update={**added, "code": [*own.code, *late.code]})
 

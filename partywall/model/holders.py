@@ -11,6 +11,10 @@ from partywall.results.result import WorkloadResult
 DELAYS = frozenset(("rcu", "work", "stop", "memory", "device"))
 """Kinds of waits that delay an operation: the others are for what its own processes do."""
 
+HAND_OVER = 3
+"""Transfers of a lock's line each time that it is taken while somebody waits: its holder
+fetches it to let go, who waits fetches it to see that, and again to take it."""
+
 
 @dataclass(frozen=True)
 class Holding:
@@ -18,6 +22,8 @@ class Holding:
 
     ``asleep``: nanoseconds per operation for which its holder sleeps, for that one alone;
     ``last``: of these, those for no lock, while none was held that was taken later.
+    ``moved`` and ``last_moved``: transfers per operation, likewise; ``wanted``: how many
+    more it takes to hand it over to who waits.
     """
 
     name: str
@@ -25,6 +31,9 @@ class Holding:
     held: float
     asleep: float
     last: float
+    moved: float = 0.0
+    last_moved: float = 0.0
+    wanted: float = 0.0
 
 
 def holdings(result: WorkloadResult) -> Iterator[Holding]:
@@ -35,8 +44,12 @@ def holdings(result: WorkloadResult) -> Iterator[Holding]:
     for lock in result.locks:
         found = asleep.pop(lock.address, None)
         slept, last = (found.own_asleep_ns, found.last_asleep_ns) if found else (0.0, 0.0)
-        if lock.instructions or slept:
-            yield Holding(lock.name, lock.own, lock.instructions, slept, last)
+        moved, last_moved = lock.transfers, lock.last_transfers
+        if lock.instructions or slept or moved:
+            # A result of a version that saw no transfers under locks has all of them at lines.
+            wanted = max(0.0, HAND_OVER * lock.exclusive - lock.word_transfers) if moved else 0.0
+            held = (lock.own, lock.instructions, slept, last)
+            yield Holding(lock.name, *held, moved, last_moved, wanted)
     for other in asleep.values():
         yield Holding(other.name, 0.0, 0.0, other.own_asleep_ns, other.last_asleep_ns)
 

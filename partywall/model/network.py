@@ -33,6 +33,7 @@ def solve(
     customers: int,
     beside: Sequence[float] | None = None,
     alike: Sequence[int] | None = None,
+    wanted: Sequence[float] | None = None,
 ) -> Solution:
     """Return the mean values of a closed network with one class of customers.
 
@@ -40,17 +41,21 @@ def solve(
     operation that a customer spends elsewhere, where nobody waits. ``beside``: ns per
     operation of service at each station that waits for what is queued there, while
     nobody waits for it. ``alike``: over how many stations like each other each demand is
-    spread evenly, one if None. Stations serve in order of arrival, times are
-    exponential; without ``beside`` the analysis is exact.
+    spread evenly, one if None. ``wanted``: ns per operation that a station serves on top while
+    somebody else waits there. Stations serve in order of arrival, times are
+    exponential; without ``beside`` and ``wanted`` the analysis is exact.
     """
     demand = np.asarray(demands, dtype=float)
     both = demand if beside is None else demand + np.asarray(beside, dtype=float)
     spread = np.ones_like(demand) if alike is None else np.asarray(alike, dtype=float)
+    more = np.zeros_like(demand) if wanted is None else np.asarray(wanted, dtype=float)
     queue = np.zeros_like(demand)
     at_each = both
     throughput = 0.0
     for present in range(1, customers + 1):
-        at_each = both * (1 + queue)
+        # That anybody is there is no likelier than that.
+        busy = more * np.minimum(1.0, queue)
+        at_each = (both + busy) * (1 + queue)
         throughput = present / (think + float(at_each.sum()))
-        queue = throughput * demand / spread * (1 + queue)
+        queue = throughput * (demand + busy) / spread * (1 + queue)
     return Solution(throughput, tuple(map(float, at_each)))

@@ -5,16 +5,17 @@ A closed queueing network: each container is a customer that computes for its
 instructions' time, alone, and then visits each cache line that is a wall, which
 serves those who write it one at a time, for as long as a transfer takes; those who
 only read it wait for writers and are then served side by side. A lock serves for as
-long as it is held as well. Its throughput is that of exact mean value analysis (Reiser and
-Lavenberg, Journal of the ACM 27(2), 1980), and no more than the lock that is held
-longest lets through (Amdahl). docs/model.md says what is assumed and what that leaves out.
+long as it is held as well, and as what is fetched meanwhile takes. Its throughput is that
+of mean value analysis (Reiser and Lavenberg, Journal of the ACM 27(2), 1980), and no
+more than the lock that is held longest lets through (Amdahl). docs/model.md says what is
+assumed and what that leaves out.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -23,7 +24,7 @@ from pydantic import Field
 from partywall.core.topology import Topology
 from partywall.model import both, unknowns
 from partywall.model.holders import holdings, unlocked
-from partywall.model.network import solve
+from partywall.model.load import Queue, Work, line_queue, load
 from partywall.model.profiles import Profile
 from partywall.results.document import Model
 from partywall.results.result import Line, Wall, WorkloadResult
@@ -73,6 +74,7 @@ class Station(Model):
     deferred: float = Field(default=0.0, description="Of these, those that deferred work adds.")
     own: float = Field(default=0.0, description="Instructions per op under it and no later lock.")
     held: float = Field(default=0.0, description="Instructions per op while it is held.")
+    moved: float = Field(default=0.0, description="Transfers per op while it is held.")
     asleep: float = Field(
         default=0.0, description="Nanoseconds per op for which its holder sleeps, of the guest's."
     )
@@ -137,124 +139,6 @@ def transfer_ns(profile: Profile, count: int, placement: Placement) -> float:
     return sum(p * level.transfer_ns for p, level in zip(chances, profile.levels, strict=True))
 
 
-@dataclass(frozen=True)
-class Queue:
-    """What one line, or one lock, asks of an operation.
-
-    ``writes``: transfers that take the line away from others. ``reads``: transfers of
-    visits that only read, among ``measured`` other CPUs; ``reads_per_write``: such
-    visits for each that writes, 0 if not known. ``own``: instructions that run under
-    the lock and under none taken later, so that the sum over all locks counts none
-    twice. ``held``: all that run while it is held; ``asleep``: nanoseconds for which its
-    holder sleeps, which are no instructions; ``last``: of these, those that the sum over all
-    locks counts once, as it does ``own``.
-    """
-
-    writes: float
-    own: float = 0.0
-    held: float = 0.0
-    asleep: float = 0.0
-    last: float = 0.0
-    reads: float = 0.0
-    reads_per_write: float = 0.0
-    measured: int = 1
-    lines: int = 1
-    """Lines like each other that all of it is spread over."""
-
-    def reads_among(self, others: int) -> float:
-        """Return transfers per operation of visits that only read, among so many other CPUs.
-
-        A visit that reads has to fetch the line if another CPU wrote since. The more
-        others there are, the more of the reads do, until all of them do.
-        """
-        if not others:
-            return 0.0
-        if not self.reads_per_write:
-            return self.reads
-        most = self.reads_per_write
-        return self.reads * min(most, others) / min(most, self.measured)
-
-
-@dataclass(frozen=True)
-class Work:
-    """What an operation does: instructions, and the lines that are queued for."""
-
-    instructions: float
-    queues: tuple[Queue, ...]
-    alone: float = 0.0
-    """Transfers per op on lines that nobody queues for."""
-    waits: float = 0.0
-    """Nanoseconds per op asleep that nobody else waits for."""
-    processes: int = 1
-    """Of each container, each on a CPU."""
-
-
-@dataclass(frozen=True)
-class Load:
-    """What ``count`` containers do and wait for. Shares are of each one's time."""
-
-    each: float
-    """Operations per ns of each."""
-    stalled: float
-    at_lines: tuple[float, ...]
-    """Share that it waits for each line or its locks."""
-    alone: float = 0.0
-    """ns per operation of one container alone."""
-
-
-def load(work: Work, count: int, cores: int, instruction: float, transfer: float) -> Load:
-    """What ``count`` containers do on ``cores``, which more than that share.
-
-    ``instruction`` and ``transfer`` in ns. Those with several processes count as
-    one container for each; ``each`` is what one process does.
-    """
-    everyone = count * work.processes
-    running = min(everyone, cores)
-    # In no particular order, one visit in so many follows its own container's last:
-    # the line is still there.
-    moved = transfer * (1 - 1 / min(count, max(1, cores // work.processes)))
-    compute = work.instructions * instruction
-    outside = compute - sum(queue.own for queue in work.queues) * instruction
-    others = (min(count, max(1, cores // work.processes)) - 1) * work.processes
-    found = solve(
-        [queue.writes * moved + _served(queue, instruction) for queue in work.queues],
-        max(0.0, outside) + work.waits + work.alone * moved,
-        running,
-        [queue.reads_among(others) * moved for queue in work.queues],
-        [queue.lines for queue in work.queues],
-    )
-    waits = [
-        max(0.0, there - _served(queue, instruction))
-        for there, queue in zip(found.at_each, work.queues, strict=True)
-    ]
-    each = found.throughput / running
-    # A lock that is held while others are taken is busy for them as well.
-    held = [queue.held * instruction + queue.asleep for queue in work.queues]
-    busy = [
-        queue.writes / queue.lines * moved + one
-        for queue, one in zip(work.queues, held, strict=True)
-    ]
-    # What one alone sleeps comes on top of what he computes; and a lock that he has asleep for
-    # longer, for others that have another one, bounds him by itself.
-    slept = work.waits + sum(queue.last for queue in work.queues)
-    alone = max([compute + slept, *held])
-    worst = max(range(len(busy)), key=busy.__getitem__, default=None)
-    if worst is not None and each * running * busy[worst] > 1:
-        waits[worst] += running * busy[worst] - 1 / each
-        each = 1 / (running * busy[worst])
-    return Load(
-        each=each * running / everyone,
-        stalled=max(0.0, 1 - each * alone),
-        at_lines=tuple(wait * each for wait in waits),
-        alone=alone,
-    )
-
-
-def _served(queue: Queue, instruction: float) -> float:
-    """Nanoseconds of an operation under a lock, and under none that was taken later."""
-    return queue.own * instruction + queue.last
-
-
 def _range(values: Sequence[float]) -> Range:
     """Of three, the first being the usual one."""
     return Range(low=min(values), usual=values[0], high=max(values))
@@ -298,23 +182,6 @@ def predict_work(work: Work, profile: Profile, counts: Sequence[int] | None = No
     return points
 
 
-def line_queue(transfers: float, writing: float, reading: float, others: int) -> Queue:
-    """Return what is asked of a line with these transfers and visits per operation.
-
-    ``writing``: visits that write; ``reading``: those that only read; ``others``: how
-    many CPUs each shared the line with when it was measured.
-    """
-    # What visits that write leave is that of visits that only read.
-    reads = max(0.0, transfers - writing)
-    return Queue(
-        writes=transfers - reads,
-        reads=reads,
-        # A line that nobody writes does not move, but a file may claim it.
-        reads_per_write=reading / writing if writing else 0.0,
-        measured=max(1, others),
-    )
-
-
 def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
     """Walls of a measured workload, most transfers first, then the locks in them."""
     shape = result.topology
@@ -322,7 +189,7 @@ def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
     late = result.deferred.walls if result.deferred else []
     put_off = {line.address: line.transfers for line in late}
     for wall in both.lines(result):
-        queue = line_queue(wall.transfers, wall.write_visits, wall.read_visits, others)
+        queue = line_queue(wall.transfers, wall.write_visits, wall.read_visits, others, wall.locked)
         yield (
             Station(
                 object=wall.object.name,
@@ -338,9 +205,19 @@ def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
             moved = station.transfers if number else 0.0
             yield station.model_copy(update={"deferred": moved}), queue
     for lock in holdings(result):
-        queue = Queue(0.0, own=lock.own, held=lock.held, asleep=lock.asleep, last=lock.last)
+        queue = Queue(
+            0.0,
+            own=lock.own,
+            held=lock.held,
+            asleep=lock.asleep,
+            last=lock.last,
+            moved=lock.moved,
+            last_moved=lock.last_moved,
+            wanted=lock.wanted,
+        )
         station = Station(object=lock.name, line=0, transfers=0.0)
         figures = {"own": queue.own, "held": queue.held, "asleep": queue.asleep}
+        figures["moved"] = queue.moved
         yield station.model_copy(update=figures), queue
 
 
@@ -364,7 +241,9 @@ def _others(
         scale = transfers / known if known else 0.0
         writing = sum(one.write_visits for one in listed) * scale
         reading = sum(one.read_visits for one in listed) * scale
-        queue = replace(line_queue(transfers, writing, reading, others), lines=many)
+        locked = max(0.0, wall.locked - sum(one.locked for one in listed))
+        queue = line_queue(transfers, writing, reading, others, min(locked, transfers))
+        queue = replace(queue, lines=many)
         yield (
             Station(
                 object=wall.name,
@@ -388,6 +267,11 @@ def _work(result: WorkloadResult, queues: Iterable[Queue]) -> Work:
         # Within one container it is its CPUs that are counted, a process on each.
         processes=result.topology.cpus if result.scope == "between" else 1,
     )
+
+
+def work_of(result: WorkloadResult) -> Work:
+    """Return the operation of a measured workload, as the model sees it."""
+    return _work(result, (queue for _, queue in _asked(result)))
 
 
 def predict(

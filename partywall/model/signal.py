@@ -10,7 +10,7 @@ from pydantic import Field
 
 from partywall.core.errors import UsageProblem
 from partywall.model import published
-from partywall.model.queues import Work, line_queue
+from partywall.model.load import Work, line_queue
 from partywall.results.document import Model
 from partywall.results.result import Result
 

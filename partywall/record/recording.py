@@ -38,11 +38,12 @@ LINE = np.dtype(
         ("slices", "<u4"),
     ]
 )
-# Before version 7 the recorder knew no containers, and before version 8 no time, which
-# version 8 had too short: these are passed over.
+# Before version 7 the recorder knew no containers, before version 8 no time, which
+# version 8 had too short: these are passed over; and before version 10 no visits under locks.
 _UNCROSSED = 6
 _UNTIMED = 7
 _TOO_SHORT = 8
+_NOT_UNDER = 9
 _BYTES_TOO_SHORT = (88, 56, 48)
 _LINE_UNCROSSED = np.dtype([(name, LINE[name]) for name in LINE.names or () if name != "crossings"])
 PATTERN = np.dtype([("key", "<u8"), ("read", "u1"), ("written", "u1"), ("visits", "<u4")])
@@ -114,6 +115,7 @@ WAIT = np.dtype(
         ("longest_at_most_ns", "<u8"),
     ]
 )
+UNDER = np.dtype([("key", "<u8"), ("set", "<u8"), ("visits", "<u8")])
 SHARED, IN_CHARGED_WORK = 1, 2
 """Bits of ``kind`` in HOLD and SLEEP, and the second one in WAIT."""
 
@@ -235,6 +237,11 @@ class Recording:
     sleeps: Array = field(default_factory=lambda: np.zeros(0, SLEEP))
     waits: Array = field(default_factory=lambda: np.zeros(0, WAIT))
     """Functions that wait, by where they were called (dtype WAIT)."""
+    under: Array = field(default_factory=lambda: np.zeros(0, UNDER))
+    """Visits while locks were held (dtype UNDER), of all parties, by the line's key and the
+    number of a set in ``sets``."""
+    sets: tuple[tuple[int, ...], ...] = ()
+    """Addresses of the words of locks that are held at once, those taken first in front."""
 
 
 class _Reader:
@@ -266,7 +273,7 @@ def parse(data: bytes) -> Recording:
     reader = _Reader(data)
     reader.take(len(MAGIC))
     version, parties, distance, sites, stacks, counts = reader.numbers("6I")
-    if version not in (VERSION, _TOO_SHORT, _UNTIMED, _UNCROSSED):
+    if version not in (VERSION, _NOT_UNDER, _TOO_SHORT, _UNTIMED, _UNCROSSED):
         raise RecordingError(
             f"the recording is of version {version}, this program reads {VERSION}",
             "run partywall prepare, which builds the recorder anew",
@@ -275,6 +282,7 @@ def parse(data: bytes) -> Recording:
     holds, sleeps, waits, instruction_ns = (0, 0, 0, 0)
     if version >= _TOO_SHORT:
         holds, sleeps, waits, instruction_ns = reader.numbers("4I")
+    sets, under = reader.numbers("2I") if version > _NOT_UNDER else (0, 0)
     if len(data) < reader.at + 12:
         raise RecordingError("the recording is truncated", "run the check again")
     length, checksum = struct.unpack("<QI", data[-12:])
@@ -296,6 +304,12 @@ def parse(data: bytes) -> Recording:
     hold_array = body.array(HOLD, holds)
     sleep_array = body.array(SLEEP, sleeps)
     wait_array = body.array(WAIT, waits)
+    if 8 * sets > len(data):
+        raise RecordingError("the recording is damaged: it claims more locks than it holds")
+    held = tuple(_set(body) for _ in range(sets))
+    under_array = body.array(UNDER, under)
+    if (under_array["set"] >= sets).any():
+        raise RecordingError("the recording is damaged: it names locks that it does not hold")
     lines = _uncrossed if version == _UNCROSSED else _lines
     read = tuple(_party(body, counts, sites, lines) for _ in range(parties))
     if body.at != len(body.data):
@@ -310,7 +324,14 @@ def parse(data: bytes) -> Recording:
         holds=hold_array,
         sleeps=sleep_array,
         waits=wait_array,
+        under=under_array,
+        sets=held,
     )
+
+
+def _set(body: _Reader) -> tuple[int, ...]:
+    (count,) = body.numbers("Q")
+    return tuple(map(int, body.array("<u8", count)))
 
 
 def _lines(body: _Reader, count: int) -> Array:

@@ -69,7 +69,7 @@ def blocks(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
 
 def _table(locks: list[Lock], ran: float) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for heading in ("of op", "instr/op", "held/op", "shared"):
+    for heading in ("of op", "instr/op", "moved", "held", "shared"):
         table.add_column(heading, justify="right", no_wrap=True, min_width=5)
     table.add_column("lock", overflow="fold")
     for lock in locks:
@@ -81,6 +81,7 @@ def _table(locks: list[Lock], ran: float) -> Table:
         table.add_row(
             percent(lock.instructions / ran),
             rate(lock.instructions),
+            rate(lock.transfers),
             rate(lock.exclusive),
             rate(lock.shared),
             Text(plain(words)),

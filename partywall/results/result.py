@@ -92,6 +92,11 @@ class Line(Model):
         description="The same at the number of containers that the verdict is for; "
         "null if that is those that ran.",
     )
+    locked: float = Field(
+        default=0.0,
+        description="Of the transfers, those made while a lock of locks[] was held; not told "
+        "of lines in inside[] and background[].",
+    )
     between: float = Field(description="Transfers per op between containers.")
     within: float = Field(description="Transfers per op between CPUs of one container.")
     write_visits: float
@@ -130,6 +135,10 @@ class Wall(Model):
     type: str | None = Field(default=None, description="C type, if known.")
     lines: int = Field(description="Cache lines of it that move; the worst are in walls[].")
     transfers: float = Field(description="Per op, of all of them, among those that ran.")
+    locked: float = Field(
+        default=0.0,
+        description="Of the transfers, those made while a lock of locks[] was held.",
+    )
     transfers_at: float | None = Field(
         default=None, description="The same at the number that the verdict is for."
     )
@@ -174,6 +183,18 @@ class Lock(Model):
     shared: float = Field(description="Times held shared with others.")
     instructions: float = Field(description="Run while it was held exclusively, spinning apart.")
     own: float = Field(description="Of these, those run while no other lock was taken after it.")
+    transfers: float = Field(
+        default=0.0,
+        description="Of lines of walls, made while it was held exclusively: who waits for it "
+        "waits for these. As the lines' own, among those that ran.",
+    )
+    last_transfers: float = Field(
+        default=0.0,
+        description="Of these, those made while no other lock of these was taken after it.",
+    )
+    word_transfers: float = Field(
+        default=0.0, description="Of those made while it was held, those of its word's own line."
+    )
     slept: float = Field(description="Exclusive times in which the holder was switched away from.")
     waited: float = Field(description="Exclusive times in which the holder waited for RCU.")
 

@@ -213,6 +213,15 @@ def test_walls_say_who_shares_them(result: Result, containers: int) -> None:
 def test_locks_are_held_as_often_as_the_module_takes_them(result: Result, containers: int) -> None:
     held = {lock.object: lock for lock in result(containers).locks}
     assert held["truth_writers"].exclusive == pytest.approx(1, rel=TOLERANCE)
+    # It is taken and let go of in two visits; what it guards is written in two, and read
+    # in one before it is taken.
+    writers = held["truth_writers"]
+    assert writers.word_transfers == pytest.approx(2, rel=TOLERANCE)
+    assert writers.transfers == writers.last_transfers == pytest.approx(4, rel=TOLERANCE)
+    (sequence,) = (
+        line for line in result(containers).walls if line.object.name == "truth_sequence"
+    )
+    assert sequence.locked == pytest.approx(2, rel=TOLERANCE)
     part = 1 if containers == 2 else 3 / 4
     assert held["truth_most"].exclusive == pytest.approx(part, rel=TOLERANCE)
     # In deferred work as in the foreground.

@@ -118,11 +118,11 @@ def recording(
 
 
 def header(**more: int) -> bytes:
-    """The first 52 bytes; of older versions 36."""
+    """The first 60 bytes; of version 9 and 8 there are 52, of older ones 36."""
     given = {"version": VERSION, "parties": 0, "distance": 8, "sites": 0, "stacks": 0}
     given |= {"counts": 0, "locks": 0, "holds": 0, "sleeps": 0, "waits": 0}
-    given |= {"instruction_ns": 0}
-    return MAGIC + struct.pack("<11I", *(given | more).values())
+    given |= {"instruction_ns": 0, "sets": 0, "under": 0}
+    return MAGIC + struct.pack("<13I", *(given | more).values())
 
 
 def sealed(body: bytes) -> bytes:
@@ -146,11 +146,15 @@ def written(whole: Recording) -> bytes:
             sleeps=len(whole.sleeps),
             waits=len(whole.waits),
             instruction_ns=whole.instruction_ns,
+            sets=len(whole.sets),
+            under=len(whole.under),
         ),
         whole.sites.astype("<u8").tobytes(),
         whole.stacks.astype("<u8").tobytes(),
         whole.locks.tobytes(),
         *(one.tobytes() for one in (whole.holds, whole.sleeps, whole.waits)),
+        *(struct.pack(f"<{len(one) + 1}Q", len(one), *one) for one in whole.sets),
+        whole.under.tobytes(),
     ]
     for one in whole.parties:
         numbers = (one.cpu, one.windows, len(one.lines), len(one.accesses), one.still_lines)

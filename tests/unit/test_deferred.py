@@ -70,7 +70,11 @@ def told(monkeypatch: pytest.MonkeyPatch, called: list[int]) -> tuple[Any, Any]:
     after = transfers.late(seen, of, 200, ran=2, at=64)
     late = Work(whole, Kind.DEFERRED, after, setting, known, before=own)
     return tuple(
-        [line for _, found in work.walls(work.judged("between", work.objects())) for line in found]
+        [
+            line
+            for _, found in work.walls(work.judged("between", work.objects()), {})
+            for line in found
+        ]
         for work in (own, late)
     )
 

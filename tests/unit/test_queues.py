@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from partywall.core.errors import UsageProblem
 from partywall.model import profiles, published, queues, signal
+from partywall.model.load import Queue, Work, line_queue
 from partywall.model.network import solve
 from partywall.model.predict import overlay_stalls, signals
 from partywall.model.profiles import Level, Profile
-from partywall.model.queues import Queue, Work, neighbours, predict_work
+from partywall.model.queues import neighbours, predict_work
 from partywall.results.counts import CallCount, Instructions
 from partywall.results.result import Line, Wall
 
@@ -136,15 +137,15 @@ def test_reads_of_one_line_are_served_side_by_side() -> None:
 
 def test_more_reads_fetch_the_line_where_more_others_write_it() -> None:
     # 2 visits that read for 0.1 that write: among 8, 0.7 of them meet a write.
-    line = queues.line_queue(0.8, 0.1, 2.0, 7)
+    line = line_queue(0.8, 0.1, 2.0, 7)
     assert (line.writes, line.reads) == pytest.approx((0.1, 0.7))
     among = [line.reads_among(n) for n in (0, 1, 7, 19, 20, 63)]
     assert among == pytest.approx([0, 0.1, 0.7, 1.9, 2.0, 2.0])
     # All reads meet a write already.
-    full = queues.line_queue(2.0, 1.2, 0.8, 7)
+    full = line_queue(2.0, 1.2, 0.8, 7)
     assert full.reads_among(63) == full.reads_among(7) == pytest.approx(0.8)
     # What a file claims and no line does.
-    assert queues.line_queue(3.0, 0.0, 0.0, 0).reads_among(63) == 3.0
+    assert line_queue(3.0, 0.0, 0.0, 0).reads_among(63) == 3.0
 
 
 def test_a_measured_line_queues_for_its_writes_alone() -> None:

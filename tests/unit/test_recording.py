@@ -6,6 +6,7 @@ from __future__ import annotations
 import struct
 import tracemalloc
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,28 @@ def test_times_come_back() -> None:
     assert read.waits.tolist() == whole.waits.tolist()
 
 
+LOCKS = (0xFF11000004000040, 0xFF11000004000080)
+
+
+def under(*rows: tuple[int, int, int], sets: tuple[tuple[int, ...], ...]) -> Recording:
+    """A recording of visits under these sets of locks."""
+    return replace(recording(party(0)), sets=sets, under=np.array(list(rows), reader.UNDER))
+
+
+def test_visits_under_locks_come_back() -> None:
+    whole = under((0x81, 0, 7), (0x81, 1, 2**64 - 1), sets=(LOCKS, LOCKS[1:]))
+    read = parse(written(whole))
+    assert read.sets == whole.sets
+    assert read.under.tolist() == whole.under.tolist()
+
+
+def test_locks_that_a_recording_does_not_hold_are_refused() -> None:
+    with pytest.raises(RecordingError, match="locks"):
+        parse(written(under((0x81, 1, 7), sets=(LOCKS,))))
+    with pytest.raises(RecordingError, match="more locks than it holds"):
+        parse(sealed(header(sets=1 << 31)))
+
+
 Counts = st.integers(0, 2**32 - 1)
 Words = st.integers(0, 2**64 - 1)
 
@@ -197,7 +220,7 @@ def test_another_version_is_named_with_what_to_do(version: int) -> None:
 
 def older(body: bytes, version: int) -> bytes:
     """A recording without its end as before version 8, whose head had no times."""
-    return body[:8] + struct.pack("<I", version) + body[12:36] + body[52:]
+    return body[:8] + struct.pack("<I", version) + body[12:36] + body[60:]
 
 
 def test_a_recording_of_version_7_has_no_times() -> None:
@@ -211,9 +234,16 @@ def test_a_recording_of_version_7_has_no_times() -> None:
 def test_times_of_version_8_are_passed_over() -> None:
     """They were too short on busy machines, and in other columns."""
     body = header(version=8, holds=2, sleeps=1, waits=3, instruction_ns=2)
-    read = parse(sealed(body + bytes(2 * 88 + 56 + 3 * 48)))
+    read = parse(sealed(body[:52] + bytes(2 * 88 + 56 + 3 * 48)))
     assert read.instruction_ns == 0
     assert [len(one) for one in (read.holds, read.sleeps, read.waits)] == [0, 0, 0]
+
+
+def test_of_version_9_no_visits_are_known_to_be_under_locks() -> None:
+    body = DATA[:-12]
+    read = parse(sealed(body[:8] + struct.pack("<I", 9) + body[12:52] + body[60:]))
+    assert (read.sets, len(read.under)) == ((), 0)
+    assert len(read.parties) == len(SMALL.parties)
 
 
 def test_of_version_6_all_returns_may_be_after_another_container() -> None:

@@ -187,8 +187,14 @@ fn on_any_memory(s: &mut State, site: &Site, info: MemInfo, address: u64) {
     if store && site.gives && !c.tracker.on_own_stack(address) {
         c.give(address);
     }
+    let mut changes = false;
     if store {
-        s.cpus[cpu as usize].wrote(address, what.is(ATOMIC), site.locks, &mut s.locks);
+        let c = &mut s.cpus[cpu as usize];
+        changes = c.wrote(address, what.is(ATOMIC), site.locks, &mut s.locks);
+        // Who takes a lock fetches it for all who wait.
+        if changes && site.locks {
+            c.mark(true, &mut s.locks, &mut s.owners);
+        }
     }
     if site.leaf != NO_LEAF && !s.cpu(cpu).tracker.on_own_stack(address) {
         what = what.of(s.site_index(cpu, site));
@@ -196,6 +202,9 @@ fn on_any_memory(s: &mut State, site: &Site, info: MemInfo, address: u64) {
     let c = &mut s.cpus[cpu as usize];
     if c.kind != kind::BACKGROUND {
         c.keep(address, what, &mut s.owners);
+        if changes {
+            c.mark(false, &mut s.locks, &mut s.owners);
+        }
     } else {
         let event = c.event(address, what);
         let (context, kind) = (c.context, c.kind);

@@ -2,12 +2,13 @@
 //! What is known of one vCPU, and of the parties that it works for.
 
 use crate::context::{self, Tracker};
-use crate::event::{Event, What, OWN_STACK};
+use crate::event::{Event, What, ATOMIC, LOCKS, OWN_STACK};
 use crate::format::{kind, Summary};
 use crate::held::{Kind, Sums, Who};
 use crate::hooks;
 use crate::table::Tables;
 use crate::turns::Owners;
+use crate::under;
 use crate::waits::Waits;
 
 /// What a vCPU recorded, or a kernel thread in charged work on one vCPU.
@@ -65,6 +66,9 @@ pub struct Cpu {
     pub clock: u64,
     /// What it does for the workload, until it is known to be no waiting.
     pub waits: Waits,
+    /// The set of locks that is held, and the one that was when what was counted last was done.
+    set: u32,
+    counted: u32,
 }
 
 impl Cpu {
@@ -84,6 +88,8 @@ impl Cpu {
             ran: 0,
             clock: 0,
             waits: Waits::default(),
+            set: under::NONE,
+            counted: under::NONE,
         }
     }
 
@@ -179,19 +185,21 @@ impl Cpu {
         }
     }
 
-    /// Something is written to `address`, by a lock function or another one.
-    pub fn wrote(&mut self, address: u64, atomic: bool, in_lock: bool, sums: &mut Sums) {
+    /// Something is written to `address`, by a lock function or another one. Whether other locks
+    /// may be held for that.
+    pub fn wrote(&mut self, address: u64, atomic: bool, in_lock: bool, sums: &mut Sums) -> bool {
         if !self.works() {
-            return;
+            return false;
         }
         let (clock, locks) = (self.clock, self.tracker.locks());
         if !in_lock {
-            if locks.holds() {
-                locks.write(address, clock, sums);
-            }
-        } else if atomic && (locks.expects() || locks.holds()) {
+            return locks.holds() && locks.write(address, clock, sums);
+        }
+        let takes = atomic && (locks.expects() || locks.holds());
+        if takes {
             locks.acquire(address, clock, sums);
         }
+        takes
     }
 
     /// Writes down what was kept back, as far as it was work.
@@ -203,14 +211,21 @@ impl Cpu {
         };
         let (context, kind) = (self.context, self.kind);
         let tables = &mut party.tables;
+        tables.set = self.counted;
         let write = |events: &[Event]| tables.count(events, context, kind, owners);
         let waited = match outcome {
             Outcome::Work => {
                 self.waits.clear(write);
+                self.counted = self.set;
                 return;
             }
             Outcome::Left => self.waits.settle(write),
             Outcome::Full => self.waits.full(write),
+        };
+        // Nothing is kept back any more, or it was all counted up to what is.
+        self.counted = match self.waits.is_pending() {
+            true => tables.set,
+            false => self.set,
         };
         self.clock -= waited;
         if self.kind == kind::DEFERRED {
@@ -227,6 +242,23 @@ impl Cpu {
     pub fn push(&mut self, event: Event, owners: &mut Owners) {
         if !self.waits.push(event) {
             self.settle(Outcome::Full, owners);
+        }
+    }
+
+    /// Says so among the events if other locks are held than before; `taken`: the next one
+    /// takes a lock.
+    #[inline(always)]
+    pub fn mark(&mut self, taken: bool, sums: &mut Sums, owners: &mut Owners) {
+        if self.records() && self.works() {
+            let set = match self.tracker.locks() {
+                locks if locks.holds() => sums.sets.number(locks.exclusive()),
+                _ => under::NONE,
+            };
+            if std::mem::replace(&mut self.set, set) != set {
+                let what = What::new(0, 0, if taken { LOCKS | ATOMIC } else { LOCKS });
+                let address = set as u64;
+                self.push(Event { address, what }, owners);
+            }
         }
     }
 
@@ -260,6 +292,7 @@ impl Cpu {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::STORE;
 
     fn cpu(kind: u64) -> Cpu {
         let mut cpu = Cpu::new(Party::new(8, 1, 0, 0, 0), 0, 0x4000);
@@ -303,6 +336,44 @@ mod tests {
         cpu.wrote(0x10, false, false, &mut sums);
         assert_eq!((sums.of[&0x20].own, sums.of[&0x20].all), (30, 30));
         assert_eq!((sums.of[&0x10].own, sums.of[&0x10].all), (5, 35));
+    }
+
+    /// Accesses this, as the callback has it, and marks which locks are held.
+    fn access(cpu: &mut Cpu, address: u64, flags: u8, in_lock: bool, sums: &mut Sums) {
+        let mut owners = Owners::default();
+        cpu.wrote(address, flags & ATOMIC != 0, in_lock, sums);
+        if in_lock {
+            cpu.mark(true, sums, &mut owners);
+        }
+        cpu.keep(address, What::new(1, 8, STORE | flags), &mut owners);
+        cpu.mark(false, sums, &mut owners);
+    }
+
+    #[test]
+    fn what_is_done_with_a_lock_is_under_it_however_late_it_is_counted() {
+        for outcome in [Outcome::Work, Outcome::Left] {
+            let (mut cpu, mut sums) = (cpu(kind::FOREGROUND), Sums::new(2));
+            let mut owners = Owners::default();
+            cpu.open = true;
+            access(&mut cpu, 0x1000, 0, false, &mut sums);
+            cpu.enter_lock(Kind::Exclusive, 0);
+            access(&mut cpu, 0x2000, ATOMIC, true, &mut sums);
+            access(&mut cpu, 0x3000, 0, false, &mut sums);
+            cpu.settle(outcome, &mut owners);
+            access(&mut cpu, 0x4000, 0, false, &mut sums);
+            cpu.enter_lock(Kind::Shared, 0);
+            access(&mut cpu, 0x5000, ATOMIC, true, &mut sums);
+            access(&mut cpu, 0x2000, 0, false, &mut sums);
+            access(&mut cpu, 0x6000, 0, false, &mut sums);
+            cpu.settle(outcome, &mut owners);
+            let slots = cpu.own.tables.visits_under.iter();
+            let found: Vec<_> = slots
+                .map(|s| (s.key >> kind::BITS << 6, sums.sets.of(s.set), s.visits))
+                .collect();
+            let lock: &[u64] = &[0x2000];
+            let under = [0x2000, 0x3000, 0x4000, 0x5000].map(|line| (line, lock, 1));
+            assert_eq!(found, under);
+        }
     }
 
     #[test]

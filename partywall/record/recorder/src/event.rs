@@ -13,6 +13,9 @@ pub const BLOCK: u8 = 8;
 pub const PAUSE: u8 = 16;
 /// Something after which a loop is not the same again.
 pub const STEP: u8 = 32;
+/// Other locks are held from here on; `address` is the number of their set. `ATOMIC`: what
+/// comes next takes one.
+pub const LOCKS: u8 = 64;
 
 /// What an event is, but for the address: flags, bytes, a context where it is counted,
 /// and the number of the instruction or block, from the lowest bits on.
@@ -85,7 +88,7 @@ pub struct Event {
 impl Event {
     /// A read of memory that another CPU might write.
     pub fn reads(&self) -> bool {
-        !self.what.is(STORE | OWN_STACK | BLOCK | STEP)
+        !self.what.is(STORE | OWN_STACK | BLOCK | STEP | LOCKS)
     }
 }
 

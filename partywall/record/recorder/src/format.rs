@@ -4,6 +4,7 @@
 use crate::event::ATOMIC;
 use crate::held::{who, Sums};
 use crate::table::{AccessSlot, LineSlot, Tables};
+use crate::under::{self, Sets};
 use crate::words::PatternSlot;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -170,6 +171,12 @@ impl Recording<'_> {
             .filter(|((address, ..), _)| listed(*address >> LINE_SHIFT))
             .collect();
         holds.sort_unstable_by_key(|(key, _)| **key);
+        let slots = self.parties.iter();
+        let slots = slots.flat_map(|(_, tables)| tables.visits_under.iter());
+        let held = |lock: u64| self.locks.of.contains_key(&lock) && listed(lock >> LINE_SHIFT);
+        let of_line = |key: u64| listed(key >> kind::BITS);
+        let mut known = Sets::default();
+        let under = under::sum(slots, &self.locks.sets, &mut known, of_line, held);
         let reasons: usize = holds.iter().map(|(_, hold)| hold.reasons.len()).sum();
         let mut waits: Vec<_> = self.locks.waits.iter().collect();
         waits.sort_unstable_by_key(|(key, _)| **key);
@@ -187,6 +194,8 @@ impl Recording<'_> {
             reasons as u32,
             waits.len() as u32,
             self.locks.instruction_ns as u32 * self.clock as u32,
+            under.sets.len() as u32,
+            under.visits.len() as u32,
         ] {
             w.u32(value)?;
         }
@@ -233,6 +242,17 @@ impl Recording<'_> {
         }
         for (key, wait) in waits {
             for value in wait.words(key) {
+                w.u64(value)?;
+            }
+        }
+        for set in under.sets {
+            w.u64(set.len() as u64)?;
+            for lock in set {
+                w.u64(*lock)?;
+            }
+        }
+        for ((key, set), visits) in under.visits {
+            for value in [key, set, visits] {
                 w.u64(value)?;
             }
         }
@@ -382,7 +402,7 @@ mod tests {
         // header, one site, one lock, how it was held and why asleep, one wait; per party: a header, one line, one pattern, one access; trailer
         assert_eq!(
             out.len(),
-            8 + 44 + 16 + 56 + 128 + 56 + 88 + 2 * (24 + 64 + 32 + 14 + 24) + 12
+            8 + 52 + 16 + 56 + 128 + 56 + 88 + 2 * (24 + 64 + 32 + 14 + 24) + 12
         );
         assert_eq!(&out[..8], MAGIC);
         let length = u64::from_le_bytes(out[out.len() - 12..out.len() - 4].try_into().unwrap());
@@ -407,7 +427,7 @@ mod tests {
         let mut out = Vec::new();
         of(&Sums::new(2), parties).write(&mut out).unwrap();
         // Two lines of each party, and neither an access nor a pattern.
-        assert_eq!(out.len(), 8 + 44 + 2 * (24 + 64 + 2 * 32) + 12);
+        assert_eq!(out.len(), 8 + 52 + 2 * (24 + 64 + 2 * 32) + 12);
     }
 
     #[test]

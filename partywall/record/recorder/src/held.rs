@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Sums over all times that locks were held, and that tasks waited.
 
+use crate::under::Sets;
 use std::collections::{BTreeMap, HashMap};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -245,6 +246,8 @@ pub struct Sums {
     /// Functions that wait, from where they were called, by themselves and in no other one,
     /// and whether in charged work.
     pub waits: HashMap<(Reason, bool), Wait>,
+    /// Which are held at once.
+    pub sets: Sets,
 }
 
 impl Sums {

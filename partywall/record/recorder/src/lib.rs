@@ -19,6 +19,7 @@ pub mod slots;
 pub mod still;
 pub mod table;
 pub mod turns;
+pub mod under;
 pub mod vcpu;
 pub mod waits;
 pub mod words;

@@ -107,6 +107,12 @@ impl Holder {
         !self.held.is_empty()
     }
 
+    /// The addresses of those that keep others out, in the order in which they were taken.
+    pub fn exclusive(&self) -> impl Iterator<Item = u64> + '_ {
+        let known = |h: &&Held| h.kind == Kind::Exclusive && h.address != UNKNOWN;
+        self.held.iter().filter(known).map(|h| h.address)
+    }
+
     /// A lock function is entered, which was called at `taker`.
     pub fn enter(&mut self, kind: Kind, taker: u64) {
         self.entered = Some((kind, taker));
@@ -212,10 +218,13 @@ impl Holder {
 
     /// A write to `address` outside of lock functions: gives a lock back if it is one's word.
     #[inline(always)]
-    pub fn write(&mut self, address: u64, clock: u64, sums: &mut Sums) {
-        if let Some(at) = self.held.iter().rposition(|h| h.address == address) {
+    /// Whether it is.
+    pub fn write(&mut self, address: u64, clock: u64, sums: &mut Sums) -> bool {
+        let at = self.held.iter().rposition(|h| h.address == address);
+        if let Some(at) = at {
             self.release(at, clock, sums);
         }
+        at.is_some()
     }
 
     fn release(&mut self, at: usize, clock: u64, sums: &mut Sums) {

@@ -289,6 +289,7 @@ impl State {
                 c.threads.len() - 1
             })
         });
+        c.mark(false, &mut self.locks, &mut self.owners);
     }
 
     pub fn parties(&self) -> impl Iterator<Item = &Party> {
@@ -437,7 +438,7 @@ impl State {
 
     pub fn check_memory(&mut self) {
         let tables: usize = self.parties().map(|p| p.tables.bytes()).sum();
-        let held = tables + self.owners.bytes();
+        let held = tables + self.owners.bytes() + self.locks.sets.bytes();
         if held > self.memory_limit {
             give_up(&format!(
                 "tables full: {} MiB held, {} allowed; use a shorter window or fewer containers",

@@ -4,10 +4,11 @@
 //! Each vCPU (and each thread that does charged work) has tables of its own, so
 //! nothing on the hot path is shared or locked.
 
-use crate::event::{Event, What, BLOCK, OWN_STACK, STEP, STORE};
+use crate::event::{Event, What, ATOMIC, BLOCK, LOCKS, OWN_STACK, STEP, STORE};
 use crate::format::kind;
 use crate::slots::{mix, Slot, Table};
 use crate::turns::{Owners, Progress, Turns};
+use crate::under::{self, UnderSlot};
 use crate::words::{Patterns, Words};
 
 /// Bytes of a cache line, as a shift.
@@ -29,11 +30,17 @@ pub struct LineSlot {
     /// Words used in the visit that is not over, and combinations of them so far.
     words: Words,
     patterns: u8,
-    writes_now: bool,
+    /// `WRITES` and `UNDER`, of that visit.
+    now: u8,
     /// Where the last combination was counted, and where `Owners` has the line.
     pattern: u32,
     owner: u32,
 }
+
+/// It writes.
+const WRITES: u8 = 1;
+/// It is counted under a set of locks.
+const UNDER: u8 = 2;
 
 // Each lies in one line of the host's.
 const _: () = assert!(std::mem::size_of::<LineSlot>() == 64);
@@ -48,7 +55,7 @@ impl LineSlot {
             turns: Turns::NONE,
             words: Words::NONE,
             patterns: 0,
-            writes_now: false,
+            now: 0,
             pattern: 0,
             owner: 0,
         }
@@ -63,14 +70,14 @@ impl LineSlot {
             &mut self.read_visits
         };
         *visits = visits.saturating_add(1);
-        self.writes_now = writes;
+        self.now = (self.now & !WRITES) | (writes as u8 * WRITES);
     }
 
     /// The visit goes on.
     #[inline(always)]
     fn go_on(&mut self, words: Words, writes: bool) {
         self.words.add(words);
-        if writes && !self.writes_now {
+        if writes && self.now & WRITES == 0 {
             self.read_visits -= 1;
             self.begin(true);
         }
@@ -128,6 +135,12 @@ pub struct Tables {
     pub progress: Progress,
     pub foreground_accesses: u64,
     pub background_accesses: u64,
+    /// Those under locks, by the set of these.
+    pub visits_under: Table<UnderSlot>,
+    /// The set that is held; and what was held until then, if the next access takes a lock.
+    pub set: u32,
+    taken_in: Option<u32>,
+    last_under: u32,
     /// The party's number among `Owners`.
     number: u32,
     visit_distance: u64,
@@ -150,6 +163,10 @@ impl Tables {
             accesses: Table::default(),
             patterns: Patterns::default(),
             progress: Progress::default(),
+            visits_under: Table::default(),
+            set: under::NONE,
+            taken_in: None,
+            last_under: 0,
             number,
             foreground_accesses: 0,
             background_accesses: 0,
@@ -167,7 +184,12 @@ impl Tables {
         let mut accesses = 0;
         for event in events {
             let what = event.what;
-            if what.is(BLOCK | STEP) {
+            if what.is(BLOCK | STEP | LOCKS) {
+                if what.is(LOCKS) {
+                    let taken = what.is(ATOMIC) && self.set != under::NONE;
+                    self.taken_in = if taken { Some(self.set) } else { None };
+                    self.set = event.address as u32;
+                }
                 // Stretches are those of the foreground: what it puts off is part of one.
                 if what.is(BLOCK) && kind == kind::FOREGROUND {
                     self.progress.work(event.address);
@@ -221,15 +243,16 @@ impl Tables {
         let (key, store) = (kind::key(line, kind), event.what.is(STORE));
         let words = Words::of(event.address, event.what.size(), store, line);
         if key != self.last_line {
-            self.come_to(key, words, store, owners);
+            self.come_to(key, words, store, kind, owners);
         } else {
             self.lines.at(self.last_place).go_on(words, store);
+            self.under(key, kind);
         }
     }
 
     /// An access to another line than the one before.
     #[inline(never)]
-    fn come_to(&mut self, key: u64, words: Words, store: bool, owners: &mut Owners) {
+    fn come_to(&mut self, key: u64, words: Words, store: bool, kind: u64, owners: &mut Owners) {
         let line = key >> kind::BITS;
         self.changes += (line != self.last_line >> kind::BITS) as u64;
         let mut place = self.recent[line as usize % RECENT];
@@ -243,6 +266,7 @@ impl Tables {
         } else {
             slot.close(&mut self.patterns);
             slot.words = words;
+            slot.now = 0;
             slot.begin(store);
             if slot.last == 0 {
                 slot.owner = owners.place(key);
@@ -252,6 +276,41 @@ impl Tables {
                 .visit(self.progress.now(), owners.slice(), before);
         }
         slot.last = self.changes;
+        self.under(key, kind);
+    }
+
+    /// The visit at hand is under the locks that are held, if it was under none before.
+    #[inline(always)]
+    fn under(&mut self, key: u64, kind: u64) {
+        if self.set != under::NONE && kind != kind::BACKGROUND {
+            let slot = self.lines.at(self.last_place);
+            let counted = slot.now & UNDER != 0;
+            slot.now |= UNDER;
+            if !counted {
+                self.visited_under(key, self.set);
+            } else if let Some(before) = self.taken_in {
+                // Who looks at a lock before he takes it comes to take it.
+                let visits = self.visits_under(key, before);
+                if *visits > 0 {
+                    *visits -= 1;
+                    self.visited_under(key, self.set);
+                }
+            }
+        }
+        self.taken_in = None;
+    }
+
+    fn visited_under(&mut self, key: u64, set: u32) {
+        let visits = self.visits_under(key, set);
+        *visits = visits.saturating_add(1);
+    }
+
+    #[inline(never)]
+    fn visits_under(&mut self, key: u64, set: u32) -> &mut u32 {
+        let visits = 0;
+        let slot = UnderSlot { key, set, visits };
+        self.last_under = self.visits_under.place(&slot, self.last_under);
+        &mut self.visits_under.at(self.last_under).visits
     }
 
     /// The place of a line that is not among the recent ones.
@@ -271,7 +330,10 @@ impl Tables {
 
     /// Host memory held, in bytes.
     pub fn bytes(&self) -> usize {
-        self.lines.bytes() + self.accesses.bytes() + self.patterns.slots.bytes()
+        self.lines.bytes()
+            + self.accesses.bytes()
+            + self.patterns.slots.bytes()
+            + self.visits_under.bytes()
     }
 }
 

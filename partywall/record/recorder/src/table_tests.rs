@@ -2,6 +2,7 @@
 //! What is counted of accesses and blocks, and by whom lines were visited.
 
 use super::*;
+use crate::event::ATOMIC;
 use crate::turns::STRETCH;
 
 fn access(address: u64, store: bool) -> Event {
@@ -218,4 +219,88 @@ fn counts_that_are_full_stay_so() {
     t.record(access(0x1000, true));
     assert_eq!(visits(&t, 0x40), (0, u32::MAX));
     assert!(t.tables.accesses.iter().any(|s| s.writes == u32::MAX));
+}
+
+/// Other locks are held from here on; `taken`: by what comes next.
+fn locks(set: u64, taken: bool) -> Event {
+    let flags = if taken { LOCKS | ATOMIC } else { LOCKS };
+    Event {
+        address: set,
+        what: What::new(0, 0, flags),
+    }
+}
+
+/// Visits under sets, by line and set.
+fn under(t: &Recorded) -> Vec<(u64, u32, u32)> {
+    let counted = t.tables.visits_under.iter().filter(|s| s.visits > 0);
+    let mut found: Vec<_> = counted
+        .map(|s| (s.key >> kind::BITS, s.set, s.visits))
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn visits_are_under_the_locks_that_are_held() {
+    let mut t = Recorded::new(1);
+    for event in [
+        access(0x1000, false),
+        locks(1, true),
+        access(0x2000, true), // takes it
+        access(0x3000, false),
+        access(0x3008, true), // the same visit
+        access(0x4000, true),
+        access(0x2000, true), // lets go, in another visit
+        locks(0, false),
+        access(0x4000, true),
+    ] {
+        t.record(event);
+    }
+    assert_eq!(under(&t), [(0x80, 1, 2), (0xc0, 1, 1), (0x100, 1, 1)]);
+}
+
+#[test]
+fn a_visit_that_goes_on_under_a_lock_is_under_it() {
+    let mut t = Recorded::new(4);
+    for event in [
+        access(0x2000, false), // looks at it
+        locks(1, true),
+        access(0x2000, true), // takes it
+        access(0x2000, true), // lets go
+        locks(0, false),
+        access(0x2000, false),
+    ] {
+        t.record(event);
+    }
+    assert_eq!(visits(&t, 0x80), (0, 1));
+    assert_eq!(under(&t), [(0x80, 1, 1)]);
+}
+
+#[test]
+fn who_looks_at_a_lock_under_another_one_comes_to_take_it() {
+    let mut t = Recorded::new(4);
+    for event in [
+        locks(1, true),
+        access(0x1000, true),
+        access(0x2000, false), // looks at the second, or at what lies beside it
+        locks(2, true),
+        access(0x2000, true),  // takes it
+        access(0x1000, false), // lies beside the first one
+        access(0x2000, true),  // lets go
+        locks(1, false),
+        access(0x2008, true),
+    ] {
+        t.record(event);
+    }
+    assert_eq!(under(&t), [(0x40, 1, 1), (0x80, 2, 1)]);
+}
+
+#[test]
+fn what_interrupts_do_is_under_no_lock() {
+    let mut t = Recorded::new(1);
+    t.record(locks(1, true));
+    t.record_as(access(0x2000, true), kind::BACKGROUND);
+    assert_eq!(under(&t), []);
+    t.record_as(access(0x3000, true), kind::DEFERRED);
+    assert_eq!(under(&t), [(0xc0, 1, 1)]);
 }
