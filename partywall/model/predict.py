@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from partywall.model import published
+from partywall.model import measured, published
 from partywall.model.network import solve
 from partywall.model.profiles import Profile
 from partywall.model.queues import Prediction, predict, predict_work
@@ -107,6 +107,10 @@ class Trial(Document):
     signal: SignalCost
     signals: list[Machine]
     stalls: list[Check] = Field(description="In overlayfs; the first one was given.")
+    ours: list[measured.Row] = Field(
+        default_factory=list, description="What we measured ourselves, on one machine."
+    )
+    machine: str = Field(default="", description="That machine.")
 
 
 def signals(profile: Profile, cost: SignalCost) -> list[Check]:
@@ -136,6 +140,8 @@ def trial(machines: Sequence[Profile], cost: SignalCost) -> Trial:
         signal=cost,
         signals=[Machine(profile=one, checks=signals(one, cost)) for one in machines],
         stalls=overlay_stalls(),
+        ours=list(measured.rows(measured.stored())),
+        machine=measured.stored().machine,
     )
 
 

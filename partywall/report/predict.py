@@ -156,6 +156,13 @@ def _notes(pair: Pair) -> Iterator[RenderableType]:
             yield Text(
                 plain(f"{label}instructions/op under one lock: {rate(held.held)}, {held.object}")
             )
+        fetched = max(one.stations, key=lambda station: station.moved, default=None)
+        if fetched is not None and fetched.moved >= 0.01:
+            yield Text(
+                plain(
+                    f"{label}transfers/op under one lock: {rate(fetched.moved)}, {fetched.object}"
+                )
+            )
         asleep = max(one.stations, key=lambda station: station.asleep, default=None)
         if asleep is not None and asleep.asleep >= 1_000:
             yield Text(
@@ -226,3 +233,25 @@ def _trial(found: Trial) -> Iterator[RenderableType]:
             "given" if number == 0 else f"{check.error:+.0%}",
         )
     yield table
+    if found.ours:
+        yield ""
+        yield Text(plain(f"measured by us: {found.machine}"), "bold")
+        yield _ours(found)
+
+
+def _ours(found: Trial) -> Table:
+    """Shares of one alone, by number of containers: measured, and predicted."""
+    numbers = sorted({number for row in found.ours for number in row.measured})
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("measured, predicted at", no_wrap=True)
+    for number in numbers:
+        table.add_column(f"{number}", justify="right", no_wrap=True)
+    for row in found.ours:
+        cells = [
+            f"{row.measured[number]:.0%} {row.predicted[number]:.0%}"
+            if number in row.measured
+            else ""
+            for number in numbers
+        ]
+        table.add_row(plain(row.workload), *cells)
+    return table
