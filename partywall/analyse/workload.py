@@ -29,7 +29,8 @@ from partywall.workloads import Workload
 
 Array = npt.NDArray[Any]
 
-_BACKGROUND_LINES = 24
+BACKGROUND_LINES = 24
+"""Of those that the background moves, how many are listed."""
 
 
 class Analysis:
@@ -256,7 +257,7 @@ class Analysis:
         )
         chosen = often & (own <= setting.threshold)
         found = []
-        for row in worst_first(moved, chosen)[:_BACKGROUND_LINES]:
+        for row in worst_first(moved, chosen)[:BACKGROUND_LINES]:
             address = int(lines.number[row]) << LINE_SHIFT
             named = self._background_namer.line(address, operations)
             uses = list(self._background_uses(address, address + LINE_SIZE))

@@ -159,5 +159,7 @@ def test_who_changes_the_cpu_with_a_lock_has_it_all_the_time(moved: Held) -> Non
     each = HELD_FOR["truth_held_moved"]
     # Where the other CPU's window is over, what is done there is not recorded.
     assert 0 < holder.times == holder.slept <= 1
-    assert holder.ns / holder.times == pytest.approx(each, rel=TOLERANCE)
-    assert holder.longest_asleep_ns == pytest.approx(each, rel=TOLERANCE)
+    # No shorter; and longer only if who is woken waits beside others until it runs, as the
+    # emulator has it.
+    assert each * (1 - TOLERANCE) <= holder.ns / holder.times <= holder.longest_asleep_ns
+    assert holder.longest_asleep_ns <= holder.longest_by_clock_ns

@@ -24,6 +24,7 @@ from constructed import (
     walls,
 )
 
+from partywall.analyse.workload import BACKGROUND_LINES
 from partywall.core.progress import Quiet
 from partywall.kernels import Kernel
 from partywall.results.result import WorkloadResult
@@ -162,10 +163,17 @@ def test_what_softirqs_of_a_system_call_share_is_a_wall_of_deferred_work(
 def test_what_kernel_threads_do_later_moves_as_often_as_it_is_done(
     result: Result, containers: int
 ) -> None:
-    background = by_object(result(containers).background)
+    listed = result(containers).background
+    background = by_object(listed)
+    assert "truth_called_back" in background
     for name, transfers in BACKGROUND.items():
-        (line,) = background[name]
         least = transfers - BY_CALLS.get(name, 0)
+        if name not in background:
+            # With many containers others move more, and so many lines are listed.
+            assert len(listed) == BACKGROUND_LINES
+            assert listed[-1].transfers >= least * (1 - TOLERANCE)
+            continue
+        (line,) = background[name]
         assert least * (1 - TOLERANCE) <= line.transfers <= transfers * (1 + TOLERANCE)
 
 
