@@ -9,7 +9,7 @@ from pydantic import Field
 
 from partywall.results.document import Document, Model
 from partywall.results.failures import Failure
-from partywall.results.memory import PAGE, Kind, Unsettled
+from partywall.results.memory import PAGE, Kind, Unsettled, unpaid
 from partywall.results.setting import Environment, KernelId
 
 SCHEMA: Final = "partywall.growth/1"
@@ -113,7 +113,7 @@ class Operation(Model):
     @property
     def uncharged_at_most(self) -> float:
         """The same, with what is not settled."""
-        return self.uncharged + sum(one.bytes for one in self.unsettled if not one.charged)
+        return self.uncharged + unpaid(self.unsettled)
 
     @property
     def least_bytes(self) -> float:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Literal
 
 from pydantic import Field
@@ -54,6 +55,11 @@ class Unsettled(Model):
     )
 
 
+def unpaid(unsettled: Iterable[Unsettled]) -> float:
+    """Return the bytes per operation, at most, that no container is charged for."""
+    return sum(one.bytes for one in unsettled if not one.charged)
+
+
 class Memory(Model):
     """What is left behind, by looks at all memory in the same guest when windows were over."""
 
@@ -82,7 +88,7 @@ class Memory(Model):
     @property
     def uncharged_at_most(self) -> float:
         """The same, with what is not settled."""
-        return self.uncharged + sum(one.bytes for one in self.unsettled if not one.charged)
+        return self.uncharged + unpaid(self.unsettled)
 
     @property
     def least_bytes(self) -> float:
