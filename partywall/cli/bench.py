@@ -17,6 +17,8 @@ from partywall.cli.options import (
     json_option,
     profile_option,
     progress_on_terminal,
+    runs_option,
+    timed_option,
     timeout_option,
 )
 from partywall.cli.predict import parse_counts
@@ -67,7 +69,7 @@ def _divider(
 
 
 @commands.command("bench", reader=Reader.PLATFORM, examples=("partywall bench -w signal -n 1,2",))
-@click.option("--workload", "-w", "name", default="signal", show_default=True, metavar="NAME")
+@timed_option
 @click.option(
     "--containers", "-n", "counts", default="1,2", show_default=True, help="Numbers of containers."
 )
@@ -79,7 +81,7 @@ def _divider(
     show_default=True,
     help="Length of a run.",
 )
-@click.option("--runs", type=click.IntRange(1, 1000), default=5, show_default=True)
+@runs_option
 @click.option(
     "--placement",
     type=click.Choice(["spread", "packed"]),
@@ -131,9 +133,7 @@ def bench_command(
     Real containers do the workload on the running kernel, 1, 2, … at a time, each
     on CPUs of its own. With --kernel they do it in guests.
     """
-    (workload, *others) = workloads.select([name])
-    if others:
-        raise UsageProblem(f"'{name}' is several workloads", "name one: partywall workloads")
+    workload = workloads.one(name)
     if accel is not None and not kernels:
         raise UsageProblem("--accel belongs to guests", "name a kernel with --kernel")
     chosen = parse_counts(counts)

@@ -8,7 +8,14 @@ from pathlib import Path
 import click
 
 from partywall import workloads
-from partywall.cli.options import FILE, commands, json_option, progress_on_terminal
+from partywall.cli.options import (
+    FILE,
+    commands,
+    json_option,
+    progress_on_terminal,
+    runs_option,
+    timed_option,
+)
 from partywall.cli.readers import Reader
 from partywall.clock import bench, constant, cpus
 from partywall.clock.constant import Constant
@@ -23,9 +30,7 @@ def _constant(
     file: Path, name: str, seconds: float, runs: int, progress: Progress
 ) -> tuple[Constant, list[str]]:
     """Time one container alone, and divide by what a saved result counted; and doubts."""
-    (workload, *others) = workloads.select([name])
-    if others:
-        raise UsageProblem(f"'{name}' is several workloads", "name one: partywall workloads")
+    workload = workloads.one(name)
     result = store.load(file)
     one = constant.counted(result, workload.title, str(file))
     wanted = bench.Wanted(workload=workload, counts=[1], seconds=seconds, runs=runs)
@@ -48,7 +53,7 @@ def _constant(
     help="A saved result that counted a workload's instructions: time one container of it "
     "as well, which takes root.",
 )
-@click.option("--workload", "-w", "name", default="signal", show_default=True, metavar="NAME")
+@timed_option
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0.1, max=3600),
@@ -56,7 +61,7 @@ def _constant(
     show_default=True,
     help="Length of a run of the container.",
 )
-@click.option("--runs", type=click.IntRange(1, 1000), default=5, show_default=True)
+@runs_option
 @click.option(
     "--output",
     type=FILE,

@@ -242,6 +242,11 @@ def view_options(command: FC) -> FC:
     return json_option("the result")(command)
 
 
+timed_option = click.option(
+    "--workload", "-w", "name", default="signal", show_default=True, metavar="NAME"
+)
+runs_option = click.option("--runs", type=click.IntRange(1, 1000), default=5, show_default=True)
+
 profile_option = click.option(
     "--profile",
     "profile_name",

@@ -13,7 +13,7 @@ from partywall.workloads.programs import (
 )
 from partywall.workloads.root import Root
 from partywall.workloads.served import load as load_servers
-from partywall.workloads.workload import DIRECTORY, Workload, load, select
+from partywall.workloads.workload import DIRECTORY, Workload, load, one, select
 
 __all__ = [
     "DIRECTORY",
@@ -31,5 +31,6 @@ __all__ = [
     "from_root",
     "load",
     "load_servers",
+    "one",
     "select",
 ]

@@ -162,6 +162,14 @@ def load(directory: Path = DIRECTORY) -> list[tuple[Workload, bool]]:
     return found
 
 
+def one(name: str) -> Workload:
+    """Return the only workload of a name. UsageProblem if it stands for several, or none."""
+    (found, *others) = select([name])
+    if others:
+        raise UsageProblem(f"'{name}' is several workloads", "name one: partywall workloads")
+    return found
+
+
 def select(
     patterns: Iterable[str],
     directory: Path = DIRECTORY,
