@@ -256,8 +256,13 @@ def _others(
         )
 
 
-def _work(result: WorkloadResult, queues: Iterable[Queue]) -> Work:
-    """The operation of a measured workload, as the model sees it."""
+def work_of(result: WorkloadResult, queues: Iterable[Queue] | None = None) -> Work:
+    """Return the operation of a measured workload, as the model sees it.
+
+    ``queues``: what it asks for, if that is at hand.
+    """
+    if queues is None:
+        queues = (queue for _, queue in _asked(result))
     return Work(
         # An operation of none, as a file may claim, would take no time at all.
         instructions=max(1.0, result.instructions.ran),
@@ -269,17 +274,12 @@ def _work(result: WorkloadResult, queues: Iterable[Queue]) -> Work:
     )
 
 
-def work_of(result: WorkloadResult) -> Work:
-    """Return the operation of a measured workload, as the model sees it."""
-    return _work(result, (queue for _, queue in _asked(result)))
-
-
 def predict(
     result: WorkloadResult, profile: Profile, counts: Sequence[int] | None = None
 ) -> Prediction:
     """What is expected of a measured workload on a machine, at `usual_counts` if None."""
     asked = list(_asked(result))
-    work = _work(result, (queue for _, queue in asked))
+    work = work_of(result, (queue for _, queue in asked))
     if counts is None:
         counts = usual_counts(profile, work.processes)
     usual = [
