@@ -21,13 +21,23 @@ from partywall.record.recording import (
     SEVERAL_CPUS,
     SHARED,
     UNSEEN,
+    WANTED,
     Kind,
     Recording,
     kind_in,
     kinds_of,
     numbers_of,
 )
-from partywall.results.held import Held, HeldLock, Holder, SleepKind, Spell, Wait, lock_name
+from partywall.results.held import (
+    Held,
+    HeldLock,
+    Holder,
+    SleepKind,
+    Span,
+    Spell,
+    Wait,
+    lock_name,
+)
 
 Array = npt.NDArray[Any]
 
@@ -36,6 +46,9 @@ MOST = 32
 
 LONGEST = 8
 """Besides, so many that somebody slept with, or for, longest once."""
+
+DRAWN, SPANS = 8, 64
+"""Of the first so many locks, the longest so many times are kept by themselves."""
 
 # Bits of a row's kind that tell holders apart.
 _KIND = SHARED | IN_CHARGED_WORK
@@ -158,7 +171,40 @@ class HeldLocks:
         telling = [lock.ns or any(one.slept or one.tried for one in lock.holders) for lock in locks]
         locks = [lock for lock, tells in zip(locks, telling, strict=True) if tells]
         locks.sort(key=_order)
-        return Held(locks=_kept(locks), waits=self._waits(locks))
+        kept = _kept(locks)
+        spans = self._spans([lock.address for lock in kept[:DRAWN]])
+        kept = [lock.model_copy(update={"spans": spans.get(lock.address, [])}) for lock in kept]
+        return Held(locks=kept, waits=self._waits(locks))
+
+    def _spans(self, addresses: list[str]) -> dict[str, list[Span]]:
+        """The longest times of some locks, in their order, by the address."""
+        rows = self._recorded.spans
+        wanted = np.array([int(address, 16) for address in addresses], np.uint64)
+        rows = rows[np.isin(rows["address"], wanted)]
+        if not len(rows):
+            return {}
+        start = int(rows["from_ns"].min())
+        found: dict[str, list[Span]] = {}
+        for address in addresses:
+            own = rows[rows["address"] == np.uint64(int(address, 16))]
+            longest = np.argsort(own["from_ns"].astype(np.int64) - own["to_ns"], kind="stable")
+            chosen = own[np.sort(longest[:SPANS])]
+            found[address] = [self._span(row, start) for row in chosen]
+        return found
+
+    def _span(self, row: Any, start: int) -> Span:
+        kind = int(row["kind"])
+        sleep = self._function(int(row["function"]))
+        at = self._at(sleep, int(row["at"])) if sleep.kind == "lock" else ""
+        return Span(
+            by=self._code(int(row["taker"])),
+            cpu=None if kind & IN_CHARGED_WORK else int(row["cpu"]),
+            wanted=bool(kind & WANTED),
+            shared=bool(kind & SHARED),
+            from_ns=float(int(row["from_ns"]) - start),
+            to_ns=float(int(row["to_ns"]) - start),
+            sleep="" if kind & WANTED else at or plain_name(sleep.function),
+        )
 
     def _sums(self, shown: Callable[[int], bool]) -> dict[int, dict[tuple[str, int], _Sum]]:
         recorded = self._recorded

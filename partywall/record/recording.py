@@ -39,11 +39,13 @@ LINE = np.dtype(
     ]
 )
 # Before version 7 the recorder knew no containers, before version 8 no time, which
-# version 8 had too short: these are passed over; and before version 10 no visits under locks.
+# version 8 had too short: these are passed over; before version 10 no visits under locks; and
+# before version 11 no times by themselves.
 _UNCROSSED = 6
 _UNTIMED = 7
 _TOO_SHORT = 8
 _NOT_UNDER = 9
+_NO_SPANS = 10
 _BYTES_TOO_SHORT = (88, 56, 48)
 _LINE_UNCROSSED = np.dtype([(name, LINE[name]) for name in LINE.names or () if name != "crossings"])
 PATTERN = np.dtype([("key", "<u8"), ("read", "u1"), ("written", "u1"), ("visits", "<u4")])
@@ -116,8 +118,23 @@ WAIT = np.dtype(
     ]
 )
 UNDER = np.dtype([("key", "<u8"), ("set", "<u8"), ("visits", "<u8")])
+SPAN = np.dtype(
+    [
+        ("address", "<u8"),
+        ("taker", "<u8"),
+        ("kind", "<u8"),
+        ("cpu", "<u8"),
+        ("from_ns", "<u8"),
+        ("to_ns", "<u8"),
+        ("function", "<u8"),
+        ("at", "<u8"),
+    ]
+)
 SHARED, IN_CHARGED_WORK = 1, 2
-"""Bits of ``kind`` in HOLD and SLEEP, and the second one in WAIT."""
+"""Bits of ``kind`` in HOLD, SLEEP and SPAN, and the second one in WAIT."""
+
+WANTED = 4
+"""Another one in SPAN: the lock was slept for."""
 
 SEVERAL_CPUS, SEVERAL_CONTAINERS, UNSEEN = 4, 8, 16
 """Further bits of ``kind`` in HOLD: who held it besides ``cpu``, UNSEEN: nobody knows who."""
@@ -240,6 +257,9 @@ class Recording:
     under: Array = field(default_factory=lambda: np.zeros(0, UNDER))
     """Visits while locks were held (dtype UNDER), of all parties, by the line's key and the
     number of a set in ``sets``."""
+    spans: Array = field(default_factory=lambda: np.zeros(0, SPAN))
+    """The longest times that locks were had with sleep in them, or slept for (dtype SPAN), by lock
+    and by when they began."""
     sets: tuple[tuple[int, ...], ...] = ()
     """Addresses of the words of locks that are held at once, those taken first in front."""
 
@@ -273,7 +293,7 @@ def parse(data: bytes) -> Recording:
     reader = _Reader(data)
     reader.take(len(MAGIC))
     version, parties, distance, sites, stacks, counts = reader.numbers("6I")
-    if version not in (VERSION, _NOT_UNDER, _TOO_SHORT, _UNTIMED, _UNCROSSED):
+    if version not in (VERSION, _NO_SPANS, _NOT_UNDER, _TOO_SHORT, _UNTIMED, _UNCROSSED):
         raise RecordingError(
             f"the recording is of version {version}, this program reads {VERSION}",
             "run partywall prepare, which builds the recorder anew",
@@ -283,6 +303,7 @@ def parse(data: bytes) -> Recording:
     if version >= _TOO_SHORT:
         holds, sleeps, waits, instruction_ns = reader.numbers("4I")
     sets, under = reader.numbers("2I") if version > _NOT_UNDER else (0, 0)
+    (spans,) = reader.numbers("I") if version > _NO_SPANS else (0,)
     if len(data) < reader.at + 12:
         raise RecordingError("the recording is truncated", "run the check again")
     length, checksum = struct.unpack("<QI", data[-12:])
@@ -304,6 +325,7 @@ def parse(data: bytes) -> Recording:
     hold_array = body.array(HOLD, holds)
     sleep_array = body.array(SLEEP, sleeps)
     wait_array = body.array(WAIT, waits)
+    span_array = body.array(SPAN, spans)
     if 8 * sets > len(data):
         raise RecordingError("the recording is damaged: it claims more locks than it holds")
     held = tuple(_set(body) for _ in range(sets))
@@ -324,6 +346,7 @@ def parse(data: bytes) -> Recording:
         holds=hold_array,
         sleeps=sleep_array,
         waits=wait_array,
+        spans=span_array,
         under=under_array,
         sets=held,
     )

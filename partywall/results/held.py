@@ -96,6 +96,23 @@ class Holder(Model):
         return max(self.longest_asleep_ns, self.longest_at_most_ns or 0.0)
 
 
+class Span(Model):
+    """One time that a lock was had with sleep in it, or slept for, by the guest's clock."""
+
+    by: str = Field(description="The function that took the lock.")
+    cpu: int | None = Field(description="Who did; None: a kernel thread in charged work.")
+    wanted: bool = Field(description="It was slept for, and not had.")
+    shared: bool = Field(description="With others that share it.")
+    from_ns: float = Field(description="Since the first span of all locks of the workload began.")
+    to_ns: float
+    sleep: str = Field(description="What was slept for longest with it; empty if it was wanted.")
+
+    @property
+    def ns(self) -> float:
+        """For how long."""
+        return self.to_ns - self.from_ns
+
+
 class HeldLock(Model):
     """A lock that containers share, held asleep or waited for asleep, or in a wall."""
 
@@ -103,6 +120,11 @@ class HeldLock(Model):
     object: str
     field: str
     holders: list[Holder] = Field(description="By the function that takes it, longest first.")
+    spans: list[Span] = Field(
+        default_factory=list,
+        description="The longest times of the first locks, in their order; none if the result is "
+        "older.",
+    )
 
     @property
     def name(self) -> str:

@@ -81,6 +81,30 @@ def test_what_a_holder_sleeps_for_is_known_with_its_time(held: Held, name: str) 
     assert sum(one.ns for one in less) < TOLERANCE * HELD_FOR[name]
 
 
+@pytest.mark.parametrize("name", ["truth_held_mutex", "truth_held_rwsem", "truth_held_percpu"])
+def test_of_those_who_have_a_lock_alone_one_has_it_after_the_other(held: Held, name: str) -> None:
+    found = [one for one in lock(held, name).spans if not one.wanted]
+    assert {one.cpu for one in found} == set(range(CONTAINERS))
+    assert all(one.sleep == "usleep_range" and not one.shared for one in found)
+    assert all(one.ns >= HELD_FOR[name] * (1 - TOLERANCE) for one in found)
+    ends = [one.to_ns for one in found]
+    assert all(one.from_ns >= end for one, end in zip(found[1:], ends, strict=False))
+
+
+def test_who_waits_for_a_lock_does_so_while_another_one_has_it(held: Held) -> None:
+    spans = lock(held, "truth_held_rwsem").spans
+    having = [one for one in spans if not one.wanted]
+    wanting = [one for one in spans if one.wanted]
+    assert wanting
+    for one in wanting:
+        meanwhile = [
+            other
+            for other in having
+            if other.cpu != one.cpu and other.from_ns < one.to_ns and other.to_ns > one.from_ns
+        ]
+        assert meanwhile
+
+
 def test_who_is_awake_does_not_sleep(held: Held) -> None:
     assert lock(held, "truth_held_awake").asleep_ns == 0
 

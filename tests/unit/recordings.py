@@ -118,11 +118,11 @@ def recording(
 
 
 def header(**more: int) -> bytes:
-    """The first 60 bytes; of version 9 and 8 there are 52, of older ones 36."""
+    """The first 64 bytes; of version 10 there are 60, of 9 and 8 52, of older ones 36."""
     given = {"version": VERSION, "parties": 0, "distance": 8, "sites": 0, "stacks": 0}
     given |= {"counts": 0, "locks": 0, "holds": 0, "sleeps": 0, "waits": 0}
-    given |= {"instruction_ns": 0, "sets": 0, "under": 0}
-    return MAGIC + struct.pack("<13I", *(given | more).values())
+    given |= {"instruction_ns": 0, "sets": 0, "under": 0, "spans": 0}
+    return MAGIC + struct.pack("<14I", *(given | more).values())
 
 
 def sealed(body: bytes) -> bytes:
@@ -148,11 +148,13 @@ def written(whole: Recording) -> bytes:
             instruction_ns=whole.instruction_ns,
             sets=len(whole.sets),
             under=len(whole.under),
+            spans=len(whole.spans),
         ),
         whole.sites.astype("<u8").tobytes(),
         whole.stacks.astype("<u8").tobytes(),
         whole.locks.tobytes(),
         *(one.tobytes() for one in (whole.holds, whole.sleeps, whole.waits)),
+        whole.spans.tobytes(),
         *(struct.pack(f"<{len(one) + 1}Q", len(one), *one) for one in whole.sets),
         whole.under.tobytes(),
     ]

@@ -220,7 +220,7 @@ def test_another_version_is_named_with_what_to_do(version: int) -> None:
 
 def older(body: bytes, version: int) -> bytes:
     """A recording without its end as before version 8, whose head had no times."""
-    return body[:8] + struct.pack("<I", version) + body[12:36] + body[60:]
+    return body[:8] + struct.pack("<I", version) + body[12:36] + body[64:]
 
 
 def test_a_recording_of_version_7_has_no_times() -> None:
@@ -241,8 +241,15 @@ def test_times_of_version_8_are_passed_over() -> None:
 
 def test_of_version_9_no_visits_are_known_to_be_under_locks() -> None:
     body = DATA[:-12]
-    read = parse(sealed(body[:8] + struct.pack("<I", 9) + body[12:52] + body[60:]))
+    read = parse(sealed(body[:8] + struct.pack("<I", 9) + body[12:52] + body[64:]))
     assert (read.sets, len(read.under)) == ((), 0)
+    assert len(read.parties) == len(SMALL.parties)
+
+
+def test_of_version_10_nobody_knows_when_a_lock_was_had() -> None:
+    body = DATA[:-12]
+    read = parse(sealed(body[:8] + struct.pack("<I", 10) + body[12:60] + body[64:]))
+    assert len(read.spans) == 0
     assert len(read.parties) == len(SMALL.parties)
 
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The recording as a file. `docs/recording.md` describes it.
 
+use crate::checked::Checked;
 use crate::event::ATOMIC;
 use crate::held::{who, Sums};
 use crate::table::{AccessSlot, LineSlot, Tables};
@@ -63,61 +64,6 @@ pub struct Recording<'a> {
     pub parties: Vec<(Summary, &'a Tables)>,
 }
 
-const fn crc_table() -> [u32; 256] {
-    let mut table = [0u32; 256];
-    let mut n = 0;
-    while n < 256 {
-        let mut c = n as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            c = if c & 1 != 0 {
-                0xedb8_8320 ^ (c >> 1)
-            } else {
-                c >> 1
-            };
-            bit += 1;
-        }
-        table[n] = c;
-        n += 1;
-    }
-    table
-}
-
-static CRC_TABLE: [u32; 256] = crc_table();
-
-/// Writes through, and keeps the length and the CRC-32 (IEEE) of all it wrote.
-struct Checked<W: Write> {
-    inner: W,
-    crc: u32,
-    length: u64,
-}
-
-impl<W: Write> Checked<W> {
-    fn new(inner: W) -> Self {
-        Checked {
-            inner,
-            crc: !0,
-            length: 0,
-        }
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
-        for byte in bytes {
-            self.crc = CRC_TABLE[((self.crc ^ *byte as u32) & 0xff) as usize] ^ (self.crc >> 8);
-        }
-        self.length += bytes.len() as u64;
-        self.inner.write_all(bytes)
-    }
-
-    fn u32(&mut self, value: u32) -> io::Result<()> {
-        self.put(&value.to_le_bytes())
-    }
-
-    fn u64(&mut self, value: u64) -> io::Result<()> {
-        self.put(&value.to_le_bytes())
-    }
-}
-
 fn line_of(slot: &LineSlot) -> u64 {
     slot.key >> kind::BITS
 }
@@ -177,6 +123,7 @@ impl Recording<'_> {
         let of_line = |key: u64| listed(key >> kind::BITS);
         let mut known = Sets::default();
         let under = under::sum(slots, &self.locks.sets, &mut known, of_line, held);
+        let spans = self.locks.spans.kept(|at| listed(at >> LINE_SHIFT));
         let reasons: usize = holds.iter().map(|(_, hold)| hold.reasons.len()).sum();
         let mut waits: Vec<_> = self.locks.waits.iter().collect();
         waits.sort_unstable_by_key(|(key, _)| **key);
@@ -196,6 +143,7 @@ impl Recording<'_> {
             self.locks.instruction_ns as u32 * self.clock as u32,
             under.sets.len() as u32,
             under.visits.len() as u32,
+            spans.len() as u32,
         ] {
             w.u32(value)?;
         }
@@ -242,6 +190,11 @@ impl Recording<'_> {
         }
         for (key, wait) in waits {
             for value in wait.words(key) {
+                w.u64(value)?;
+            }
+        }
+        for span in spans {
+            for value in span.words() {
                 w.u64(value)?;
             }
         }
@@ -332,11 +285,7 @@ impl Recording<'_> {
                 w.u32(s.writes)?;
             }
         }
-        let length = w.length;
-        w.u64(length)?;
-        let crc = !w.crc;
-        w.inner.write_all(&crc.to_le_bytes())?;
-        w.inner.flush()
+        w.end()
     }
 
     /// Writes beside `path` and renames, so that no half-written file bears the name.
@@ -402,7 +351,7 @@ mod tests {
         // header, one site, one lock, how it was held and why asleep, one wait; per party: a header, one line, one pattern, one access; trailer
         assert_eq!(
             out.len(),
-            8 + 52 + 16 + 56 + 128 + 56 + 88 + 2 * (24 + 64 + 32 + 14 + 24) + 12
+            8 + 56 + 16 + 56 + 128 + 56 + 88 + 2 * (24 + 64 + 32 + 14 + 24) + 12
         );
         assert_eq!(&out[..8], MAGIC);
         let length = u64::from_le_bytes(out[out.len() - 12..out.len() - 4].try_into().unwrap());
@@ -427,14 +376,7 @@ mod tests {
         let mut out = Vec::new();
         of(&Sums::new(2), parties).write(&mut out).unwrap();
         // Two lines of each party, and neither an access nor a pattern.
-        assert_eq!(out.len(), 8 + 52 + 2 * (24 + 64 + 2 * 32) + 12);
-    }
-
-    #[test]
-    fn the_checksum_is_the_usual_crc32() {
-        let mut w = Checked::new(Vec::new());
-        w.put(b"123456789").unwrap();
-        assert_eq!(!w.crc, 0xcbf4_3926);
+        assert_eq!(out.len(), 8 + 56 + 2 * (24 + 64 + 2 * 32) + 12);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Sums over all times that locks were held, and that tasks waited.
 
+use crate::spans::Spans;
 use crate::under::Sets;
 use std::collections::{BTreeMap, HashMap};
 
@@ -248,6 +249,8 @@ pub struct Sums {
     pub waits: HashMap<(Reason, bool), Wait>,
     /// Which are held at once.
     pub sets: Sets,
+    /// When they were held asleep, and slept for.
+    pub spans: Spans,
 }
 
 impl Sums {

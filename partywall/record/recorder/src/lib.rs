@@ -6,6 +6,7 @@
 //! translated anew with instrumentation, and records until as many stop
 //! markers were executed as windows are expected.
 
+pub mod checked;
 pub mod context;
 pub mod cpu;
 pub mod delays;
@@ -16,6 +17,7 @@ pub mod hooks;
 pub mod insn;
 mod locks;
 pub mod slots;
+pub mod spans;
 pub mod still;
 pub mod table;
 pub mod turns;

@@ -13,6 +13,7 @@
 use crate::delays::Interrupt;
 use crate::held::{Kind, Moment, Reason, Sums, Who, NOWHERE};
 use crate::hooks::Waits;
+use crate::spans::{Course, Tried};
 
 /// Locks that a task is thought to hold at most; with more, one was lost sight of.
 const DEPTH: usize = 32;
@@ -42,10 +43,11 @@ struct Held {
     all: u64,
     slept: bool,
     waited: bool,
-    /// Nanoseconds asleep with it, what these are at most, and asleep for it.
+    /// Nanoseconds asleep with it, and what these are at most.
     asleep: u64,
     at_most: u64,
-    tried: u64,
+    course: Course,
+    tried: Tried,
     /// Of those asleep with it, those for no lock and with none that was taken later.
     own_asleep: u64,
     /// Its word showed when it was given back.
@@ -67,7 +69,7 @@ struct Waiting {
     asleep: u64,
     at_most: u64,
     /// Of that, what others that had the lock are the reason of.
-    tried: u64,
+    tried: Tried,
     /// Of that, what no lock was held meanwhile that keeps others out.
     unlocked: u64,
 }
@@ -163,7 +165,7 @@ impl Holder {
                 let (kind, taker) = entered.unwrap_or((before.kind, before.taker));
                 (kind, taker, before.tried)
             }
-            (Some((kind, taker)), None) => (kind, taker, 0),
+            (Some((kind, taker)), None) => (kind, taker, Tried::default()),
             (None, None) => return,
         };
         self.take(address, kind, taker, tried);
@@ -178,7 +180,7 @@ impl Holder {
         }
     }
 
-    fn take(&mut self, address: u64, kind: Kind, taker: u64, tried: u64) {
+    fn take(&mut self, address: u64, kind: Kind, taker: u64, tried: Tried) {
         if self.held.len() == DEPTH {
             self.held.remove(0);
         }
@@ -195,6 +197,7 @@ impl Holder {
             waited: false,
             asleep: 0,
             at_most: 0,
+            course: Course::default(),
             tried,
             own_asleep: 0,
             unseen: address == UNKNOWN,
@@ -246,13 +249,14 @@ impl Holder {
                 sum.waited += held.waited as u64;
             }
         }
+        held.tell(awake, &mut sums.spans);
         let hold = sums.hold(held.address, held.taker, held.kind, held.by);
         hold.whose.unseen |= held.unseen;
         hold.instructions += held.all;
         hold.own_asleep += held.own_asleep;
         hold.held.add(awake, held.asleep, held.at_most);
-        if held.tried > 0 {
-            hold.tried.add(0, held.tried, held.tried);
+        if held.tried.ns > 0 {
+            hold.tried.add(0, held.tried.ns, held.tried.ns);
         }
         for (reason, times, ns) in held.reasons {
             let spell = hold.reasons.entry(reason).or_default();
@@ -296,7 +300,7 @@ impl Holder {
             all: 0,
             asleep: 0,
             at_most: 0,
-            tried: 0,
+            tried: Tried::default(),
             unlocked: 0,
         });
     }
@@ -373,11 +377,13 @@ impl Holder {
             }
             last => last.is_some(),
         };
+        let (left, back) = (out.now.ns, seen.now.ns);
         for held in &mut self.held {
             if trying == Some(held.address) {
-                held.tried += slept;
+                held.tried.sleep(slept, left, back);
                 continue;
             }
+            held.course.sleep(left, back, held.all * instruction_ns);
             held.asleep += slept;
             held.at_most += passed;
             let (reason, first) = match self.waiting.get(held.depth) {
@@ -400,7 +406,7 @@ impl Holder {
                 waiting.unlocked += slept;
             }
             if inner != Some(Waits::ForTime) {
-                waiting.tried += slept;
+                waiting.tried.sleep(slept, left, back);
             }
             inner = Some(waiting.what);
         }

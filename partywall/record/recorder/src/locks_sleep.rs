@@ -1,9 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How long a task sleeps, which depends on what it waits for.
+//! How long a task sleeps, which depends on what it waits for, and when.
 
-use super::{Holder, Seen};
-use crate::held::{Kind, Moment};
+use super::{Held, Holder, Seen};
+use crate::held::{Kind, Moment, NOWHERE};
 use crate::hooks::Waits;
+use crate::spans::{Span, Spans};
+
+impl Held {
+    /// It is given back: from when to when it was slept for, and had with sleep in it.
+    pub(super) fn tell(&self, awake: u64, spans: &mut Spans) {
+        let longest = self.reasons.iter().max_by_key(|known| known.2);
+        let had = self.course.end(awake);
+        for (course, wanted) in [(self.tried.course.end(0), true), (had, false)] {
+            if let Some((from, to)) = course {
+                spans.add(Span {
+                    address: self.address,
+                    from,
+                    to,
+                    cpu: self.by.cpu,
+                    wanted,
+                    shared: self.kind == Kind::Shared,
+                    taker: self.taker,
+                    reason: longest.filter(|_| !wanted).map_or(NOWHERE, |known| known.0),
+                });
+            }
+        }
+    }
+}
 
 impl Holder {
     /// The lock that the task waits for: the innermost one.

@@ -197,3 +197,27 @@ fn sleep_belongs_to_the_last_lock_that_keeps_others_out() {
     assert_eq!(inner.unwrap().own_asleep, 3_000);
     assert_eq!((outer.held.asleep, outer.own_asleep), (4_400, 500));
 }
+
+#[test]
+fn it_is_told_when_a_lock_was_slept_for_and_had_with_sleep_in_it() {
+    let (mut h, mut sums) = (Holder::default(), Sums::new(2));
+    take(&mut h, Kind::Exclusive, 0x20, 100); // fails
+    h.enter_wait(LOCK, 0x88, Waits::ForTried, 102);
+    sleep(&mut h, 110, 1_000, 4_000);
+    h.acquire(0x20, 120, &sums); // fails again
+    sleep(&mut h, 130, 4_100, 6_000);
+    h.acquire(0x20, 140, &sums);
+    h.leave_wait(LOCK, false, 142, &mut sums);
+    take(&mut h, Kind::Shared, 0x30, 145); // never slept with
+    h.write(0x30, 150, &mut sums);
+    h.enter_wait(RCU, 0x78, Waits::ForTime, 152);
+    sleep(&mut h, 160, 7_000, 9_000);
+    h.leave_wait(RCU, false, 165, &mut sums);
+    h.write(0x20, 180, &mut sums);
+    let spans = sums.spans.kept(|_| true);
+    let times: Vec<_> = spans.iter().map(|s| (s.from, s.to, s.wanted)).collect();
+    // Had from twenty instructions before the sleep to twenty after.
+    assert_eq!(times, [(1_000, 6_000, true), (6_960, 9_040, false)]);
+    assert_eq!(spans[1].reason.function, RCU);
+    assert!(spans.iter().all(|s| (s.address, s.taker) == (0x20, TAKER)));
+}
