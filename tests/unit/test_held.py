@@ -13,7 +13,14 @@ from recordings import access, party, recording, visits
 from rich.console import Console
 
 from partywall.advice import map as maps
-from partywall.analyse.held import LONGEST, MOST, HeldLocks, taken_by_several, used_by_several
+from partywall.analyse.held import (
+    LONGEST,
+    MOST,
+    SPANS,
+    HeldLocks,
+    taken_by_several,
+    used_by_several,
+)
 from partywall.model import profiles, queues, unknowns
 from partywall.model.holders import holdings, unlocked
 from partywall.model.predict import outlook
@@ -24,9 +31,12 @@ from partywall.record.recording import (
     IN_CHARGED_WORK,
     IRQ,
     NOWHERE,
+    SHARED,
     SLEEP,
+    SPAN,
     UNSEEN,
     WAIT,
+    WANTED,
     Recording,
 )
 from partywall.report import compare as comparisons
@@ -34,6 +44,7 @@ from partywall.report import held as report
 from partywall.report import html, ktap, terminal
 from partywall.report import map as view
 from partywall.report import predict as predictions
+from partywall.report.html import kinds
 from partywall.results.compare import compare
 from partywall.results.counts import CallCount
 from partywall.results.held import Held, SleepKind
@@ -70,6 +81,7 @@ def timed(
     sleeps: list[tuple[int, ...]] = [],  # noqa: B006
     waits: list[tuple[int, ...]] = [],  # noqa: B006
     instruction_ns: int = 2,
+    spans: list[tuple[int, ...]] = [],  # noqa: B006
 ) -> Recording:
     """A recording that has times alone."""
     return Recording(
@@ -82,6 +94,7 @@ def timed(
         holds=np.array([_hold(row) for row in holds], HOLD),
         sleeps=np.array(sleeps, SLEEP),
         waits=np.array([_wait(row) for row in waits], WAIT),
+        spans=np.array(spans, SPAN),
     )
 
 
@@ -182,6 +195,52 @@ def test_locks_that_are_not_shared_are_left_out_and_the_longest_asleep_come_firs
     found = concluded(timed(rows), shown=(RTNL,))
     assert found is not None
     assert [one.object for one in found.locks] == ["rtnl_mutex"]
+
+
+SLEEPS_WITH_IT = (RTNL, REGISTER, 0, 9, 9, 0, 90_000, 10_000, 0, 0, 0)
+
+
+def test_the_longest_times_are_kept_by_themselves_in_their_order() -> None:
+    short = [(RTNL, REGISTER, 0, 1, 5_000 + at, 5_001 + at, NOWHERE, 0) for at in range(SPANS)]
+    found = concluded(
+        timed(
+            [SLEEPS_WITH_IT],
+            spans=[
+                (RTNL, REGISTER, WANTED, 2, 4_000, 9_000, NOWHERE, 0),
+                (RTNL, CLEANUP, SHARED | IN_CHARGED_WORK, 2**32 - 1, 4_500, 4_900, 0, TAIL),
+                *short,
+                (RTNL, REGISTER, 0, 0, 8_000, 9_500, 2, OTHER),
+                (0x40, REGISTER, 0, 0, 1_000, 9_500, 2, OTHER),
+            ],
+        )
+    )
+    assert found is not None
+    [lock] = found.locks
+    assert len(lock.spans) == SPANS
+    first, second, *_, last = lock.spans
+    # From when the first one of these locks began.
+    assert (first.from_ns, first.to_ns, first.ns) == (0, 5_000, 5_000)
+    assert (first.by, first.cpu, first.wanted, first.sleep) == ("register_netdev", 2, True, "")
+    assert (second.by, second.cpu, second.shared) == ("cleanup_net", None, True)
+    assert second.sleep == "synchronize_rcu"
+    assert (last.wanted, last.sleep) == (False, "truth_lock")
+
+
+def test_a_page_has_a_timeline_of_who_has_a_lock_when() -> None:
+    found = concluded(
+        timed(
+            [SLEEPS_WITH_IT],
+            spans=[
+                (RTNL, REGISTER, 0, 3, 1_000, 3_000_000, 0, TAIL),
+                (RTNL, CLEANUP, IN_CHARGED_WORK, 2**32 - 1, 3_000_000, 9_000_000, 0, TAIL),
+            ],
+        )
+    )
+    one = workload(found)
+    assert [lock.name for lock in kinds.timed(one)] == ["rtnl_mutex owner"]
+    page = html.render(builders.result(one), None, profiles.load(profiles.DEFAULT))
+    assert all(text in page for text in ("Who has it, and who waits", "container 3", "kernel thr"))
+    assert kinds.timed(workload(builders.held())) == []
 
 
 def test_without_a_clock_nothing_is_known() -> None:

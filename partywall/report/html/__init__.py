@@ -70,6 +70,8 @@ class Side:
     background: list[Row]
     holds: list[kinds.Hold]
     """Locks that are held asleep."""
+    timeline: Markup | None
+    """The picture of who has them when."""
     growth: Markup | None
     """The picture of what stays in memory, if anything does."""
 
@@ -186,8 +188,14 @@ def _side(
         inside=[Row(f"{key}i{wall.number}", wall) for wall in fold(result.inside, result)],
         background=[Row(f"{key}g{wall.number}", wall) for wall in fold(result.background, result)],
         holds=kinds.holds(result),
+        timeline=_timeline(f"{key}t", result),
         growth=_growth(f"{key}m", result),
     )
+
+
+def _timeline(name: str, result: WorkloadResult) -> Markup | None:
+    # As of a curve.
+    return Markup(kinds.timeline(name, result)) if kinds.timed(result) else None  # noqa: S704
 
 
 def _growth(name: str, result: WorkloadResult) -> Markup | None:

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from partywall.report import held
 from partywall.report.html import charts
 from partywall.report.words import plain, rate
+from partywall.results.held import HeldLock, Span
 from partywall.results.memory import Grown, Memory, Unsettled
 from partywall.results.result import WorkloadResult
 
@@ -46,6 +47,61 @@ def holds(workload: WorkloadResult) -> list[Hold]:
         )
         for lock in locks
     ]
+
+
+DRAWN = 3
+"""Locks that have a timeline."""
+
+
+def timed(workload: WorkloadResult) -> list[HeldLock]:
+    """Return the locks of which there is a timeline: those to tell of, then the longest once."""
+    if workload.held is None:
+        return []
+    told = {lock.address for lock in workload.held.told()}
+    locks = [lock for lock in workload.held.locks if lock.spans]
+    locks.sort(key=lambda lock: (lock.address not in told, -lock.once_ns, lock.address))
+    return locks[:DRAWN]
+
+
+def timeline(name: str, workload: WorkloadResult) -> str:
+    """Draw who has which lock when, and who sleeps for it. ``name``: as for `charts.drawn`."""
+    locks = timed(workload)
+    rows = sorted({_row(one, workload) for lock in locks for one in lock.spans})
+    with mpl.rc_context(charts.STYLE):
+        height = len(locks) * (0.6 + 0.17 * len(rows)) + 0.4
+        figure = Figure(figsize=(7.2, height), layout="constrained")
+        figure.patch.set_alpha(0)
+        every = figure.subplots(len(locks), 1, sharex=True, squeeze=False)[:, 0]
+        for axes, lock in zip(every, locks, strict=True):
+            axes.patch.set_alpha(0)
+            axes.set_title(plain(lock.name), loc="left", fontsize=10)
+            for one in lock.spans:
+                axes.broken_barh(
+                    [(one.from_ns / 1e6, one.ns / 1e6)],
+                    (rows.index(_row(one, workload)) - 0.4, 0.8),
+                    color=charts.MUTED if one.wanted else charts.BEFORE,
+                    alpha=0.5 if one.shared else 1,
+                    linewidth=0,
+                )
+            axes.set_yticks(range(len(rows)), [label for _, label in rows], fontsize=8)
+            axes.set_ylim(len(rows) - 0.5, -0.5)
+            axes.grid(axis="x", color=charts.RULE, linewidth=0.6)
+            axes.set_axisbelow(True)
+            axes.tick_params(axis="y", length=0)
+            for side in ("top", "right", "left"):
+                axes.spines[side].set_visible(False)
+        every[-1].set_xlabel("milliseconds of the guest's time")
+        return charts.drawn(figure, name)
+
+
+def _row(one: Span, workload: WorkloadResult) -> tuple[int, str]:
+    """Where it is drawn: of several containers each has a row, of one each CPU."""
+    if one.cpu is None:
+        return 1 << 30, "kernel threads"
+    cpus = workload.topology.cpus
+    if workload.topology.containers == 1:
+        return one.cpu, f"CPU {one.cpu}"
+    return one.cpu // cpus, f"container {one.cpu // cpus}"
 
 
 def growth(name: str, memory: Memory) -> str:
