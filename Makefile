@@ -75,6 +75,29 @@ wheel: setup-dev
 	@rm -f dist/partywall-*.whl
 	@.venv/bin/python -m hatchling build -t wheel -d dist
 
+# What a release has for pip: the wheel and the sources, held to what a registry asks for.
+.PHONY: dist
+dist: wheel
+	@rm -f dist/partywall-*.tar.gz
+	@.venv/bin/python -m hatchling build -t sdist -d dist
+	@.venv/bin/python -c 'import twine' 2>/dev/null || .venv/bin/pip install --quiet -e '.[release]'
+	@.venv/bin/python -m twine check --strict dist/partywall-*.whl dist/partywall-*.tar.gz
+
+# The pages of docs/ as a site in dist/site, with those of make gallery if they were made. A link
+# that leads nowhere is an error.
+.PHONY: site
+site: setup-dev
+	@.venv/bin/python -c 'import sphinx, myst_parser, furo' 2>/dev/null || \
+		.venv/bin/pip install --quiet -e '.[site]'
+	@rm -rf dist/site
+	@.venv/bin/python -m sphinx --fail-on-warning --keep-going --quiet -c scripts/site . dist/site
+	@echo "$(CURDIR)/dist/site/index.html"
+
+# The container image, built and tried with buildah in a new root file system (docs/install.md).
+.PHONY: image
+image:
+	@scripts/try-image
+
 # The program as a Debian package, built, installed and tried in new root file systems.
 RELEASE = bookworm
 .PHONY: deb-program

@@ -46,3 +46,8 @@ def test_it_suggests_what_builds_kernels_and_recorders() -> None:
 
 def test_it_is_of_the_programs_version() -> None:
     assert (DEBIAN / "changelog").read_text().startswith(f"partywall ({__version__}) ")
+
+
+def test_news_begin_with_this_version() -> None:
+    text = (DEBIAN.parent / "NEWS.md").read_text()
+    assert re.findall(r"^## (\S+) \(", text, re.MULTILINE)[0] == __version__

@@ -28,6 +28,20 @@ def test_a_saved_result_comes_back(tmp_path: Path) -> None:
     assert store.load(path) == RESULT
 
 
+def test_what_a_checkout_of_0_1_saved_is_read() -> None:
+    # Saved by the program as it was on 25 November 2026, when waits and memory were not measured.
+    read = store.load(Path(__file__).parent / "saved" / "0.1.0-signal.json.gz")
+    assert read.environment.partywall == "0.1.0"
+    (signal,) = read.workloads
+    assert (signal.held, signal.memory) == (None, None)
+    assert {one.name for one in signal.objects} == {
+        "init_ucounts",
+        "kmalloc-512: struct aa_profile",
+    }
+    # What it lacks has defaults, with which it is a document of this version.
+    assert store.parse(document.dump(read)) == read
+
+
 def test_the_name_tells_when_which_kernel_and_which_workloads(tmp_path: Path) -> None:
     name = store.save(RESULT, tmp_path).name
     assert name == "20260301T120000Z-6.12.117+deb12-cloud-amd64-signal.json.gz"

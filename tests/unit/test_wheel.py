@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,17 +37,21 @@ def tracked(*folders: str) -> set[str]:
     return {name for name in done.stdout.split() if (CHECKOUT / name).exists()}
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
+def built(kind: str, sources: Path, folder: Path) -> Path:
+    """A wheel or an sdist of these sources, in an empty folder."""
     subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder],
-        cwd=CHECKOUT,
+        [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", folder],
+        cwd=sources,
         capture_output=True,
         check=True,
     )
-    (path,) = folder.glob("partywall-*-py3-none-any.whl")
+    (path,) = folder.iterdir()
     return path
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built("wheel", CHECKOUT, tmp_path_factory.mktemp("wheel"))
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,19 @@ def test_every_file_of_the_program_and_the_series_is_in_it(wheel: Path) -> None:
     moved = ("series/", "partywall/kernels/series/")
     wanted = tracked("partywall") | {name.replace(*moved, 1) for name in tracked("series")}
     assert there == wanted
+
+
+def test_sources_that_were_packed_make_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    packed = built("sdist", CHECKOUT, tmp_path / "packed")
+    with tarfile.open(packed) as archive:
+        archive.extractall(tmp_path / "unpacked", filter="data")
+    (sources,) = (tmp_path / "unpacked").iterdir()
+    again = zipfile.ZipFile(built("wheel", sources, tmp_path / "again"))
+    first = zipfile.ZipFile(wheel)
+    assert sorted(again.namelist()) == sorted(first.namelist())
+    assert [again.read(name) for name in first.namelist()] == [
+        first.read(name) for name in first.namelist()
+    ]
 
 
 def test_its_licence_and_types_are_told(wheel: Path) -> None:
