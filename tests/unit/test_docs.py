@@ -12,8 +12,9 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 DOCS = CHECKOUT / "docs"
 READERS = ["Platform engineer", "Kernel engineer", "Contributor"]
 PAGES = sorted(
-    [*CHECKOUT.glob("*.md"), *DOCS.glob("*.md"), CHECKOUT / "workflow" / "README.md"]
-    + list((CHECKOUT / "series").glob("*/README.md"))
+    path
+    for part in ("*.md", "docs/*.md", "workflow/*.md", "series/*/*.md")
+    for path in CHECKOUT.glob(part)
 )
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
