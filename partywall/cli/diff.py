@@ -9,7 +9,9 @@ import click
 
 from partywall.cli.options import FILE, OVER_LIMIT, RATE, Output, commands, json_option
 from partywall.cli.readers import Reader
+from partywall.core.errors import UsageProblem
 from partywall.report import diff as view
+from partywall.report import markdown
 from partywall.results import document, store
 from partywall.results.diff import Tolerance, diff
 
@@ -41,18 +43,31 @@ _USUAL = Tolerance()
     help="Share of an operation's instructions that is still chance.",
 )
 @json_option("the findings")
+@click.option(
+    "--markdown", "as_markdown", is_flag=True, help="Print the findings as a comment on a change."
+)
 def diff_command(
-    before: Path, after: Path, least: float, share: float, instructions: float, as_json: bool
+    before: Path,
+    after: Path,
+    least: float,
+    share: float,
+    instructions: float,
+    as_json: bool,
+    as_markdown: bool,
 ) -> int:
     """Say what appeared, went, grew or shrank between two saved results.
 
     Exits with 1 if anything is worse: a wall that appeared or grew, more
     instructions or calls per operation, more of it under a shared lock.
     """
+    if as_json and as_markdown:
+        raise UsageProblem("--json and --markdown exclude each other", "leave one out")
     tolerance = Tolerance(least=least, share=share, instructions=instructions)
     found = diff(store.load(before), store.load(after), tolerance)
     if as_json:
         click.echo(document.dump(found), nl=False)
+    elif as_markdown:
+        click.echo(markdown.render(found), nl=False)
     else:
         view.render(found, Output())
     return OVER_LIMIT if found.regressions else 0

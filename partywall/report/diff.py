@@ -40,7 +40,7 @@ def _blocks(found: Difference) -> Iterator[RenderableType]:
         yield Text(count(len(worse), "regression"), "bold red")
 
 
-_UNITS: dict[What, str] = {
+UNITS: dict[What, str] = {
     "wall": "transfers",
     "deferred wall": "deferred",
     "handed over": "handed over:",
@@ -66,6 +66,6 @@ def _table(words: str, style: str, findings: list[Finding]) -> Table:
         table.add_row(
             Text(finding.how, style),
             f"{rate(change.before)} -> {rate(change.after)}",
-            Text(plain(f"{_UNITS[finding.what]} {finding.name}, {where}")),
+            Text(plain(f"{UNITS[finding.what]} {finding.name}, {where}")),
         )
     return table

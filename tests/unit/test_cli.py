@@ -681,6 +681,9 @@ def test_a_regression_is_an_exit_status(partywall: Partywall, saved: Path, tmp_p
     worse = partywall("diff", "free.json", saved, "--json")
     assert (worse.status, worse.err) == (OVER_LIMIT, "")
     assert json.loads(worse.out)["findings"][0]["how"] == "appeared"
+    said = partywall("diff", "free.json", saved, "--markdown")
+    assert (said.status, said.out.partition(":")[0]) == (1, "### Walls")
+    refused(partywall("diff", saved, saved, "--json", "--markdown"), USAGE, "--markdown")
     refused(partywall("diff", saved, "missing.json"), USAGE, "missing.json")
     refused(partywall("diff", saved), USAGE, "AFTER")
     refused(partywall("diff", saved, saved, "--least", "-1"), USAGE, "--least")

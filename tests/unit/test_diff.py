@@ -181,7 +181,7 @@ def test_what_is_handed_over_counts_too() -> None:
 
 
 def test_every_kind_of_finding_has_words() -> None:
-    assert set(view._UNITS) == set(get_args(What))
+    assert set(view.UNITS) == set(get_args(What))
 
 
 def test_an_improvement_is_no_regression() -> None:

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What changed, as Markdown: a comment beside a change of a kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from partywall.report.diff import UNITS
+from partywall.report.words import count, plain, rate, topology
+from partywall.results.diff import Difference, Finding
+
+ROWS = 20
+"""Findings of a table: whoever reads a comment wants the worst, and the page has all."""
+
+
+def render(found: Difference) -> str:
+    """Return the difference; what it is made of may say nothing but text."""
+    return "\n".join(_lines(found)) + "\n"
+
+
+def _lines(found: Difference) -> Iterator[str]:
+    worse = found.regressions
+    better = [finding for finding in found.findings if not finding.regression]
+    yield f"### Walls: {_verdict(len(worse), len(better))}"
+    yield ""
+    yield " → ".join(_code(f"{one.release}, {one.source}") for one in (found.before, found.after))
+    if worse:
+        yield ""
+        yield from _table("worse", worse)
+    if better:
+        yield ""
+        yield "<details><summary>better</summary>"
+        yield ""
+        yield from _table("better", better)
+        yield ""
+        yield "</details>"
+    if found.alone:
+        yield ""
+        yield f"Only in one of the two: {', '.join(map(_code, found.alone))}."
+    if found.left_out:
+        yield ""
+        yield f"Left out: {_code(found.left_out)}."
+
+
+def _verdict(worse: int, better: int) -> str:
+    if worse:
+        return count(worse, "regression")
+    if better:
+        return f"{count(better, 'figure')} better, none worse"
+    return "nothing changed by more than chance does"
+
+
+def _table(words: str, findings: list[Finding]) -> Iterator[str]:
+    yield f"| {words} | per operation | of what | workload |"
+    yield "|---|---|---|---|"
+    for finding in findings[:ROWS]:
+        change = finding.per_op
+        yield (
+            f"| {finding.how} | {rate(change.before)} → {rate(change.after)} "
+            f"| {UNITS[finding.what]} {_code(finding.name)} "
+            f"| {_code(finding.workload)}, {topology(finding.topology)} |"
+        )
+    if len(findings) > ROWS:
+        yield f"| … | | {len(findings) - ROWS} more | |"
+
+
+def _code(text: str) -> str:
+    """Text as code, in which nothing is markup, a link or somebody's name.
+
+    >>> _code("a|b")
+    '`a\\\\|b`'
+    >>> _code("a`b")
+    '`` a`b ``'
+    """
+    text = plain(text).replace("|", "\\|")
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    return f"{fence} {text} {fence}" if longest else f"`{text}`"

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A comment says what changed, and nothing else, whatever things are called."""
+
+from __future__ import annotations
+
+import doctest
+import re
+
+import builders
+import pytest
+from markdown_it import MarkdownIt
+
+from partywall.report import markdown
+from partywall.results.diff import Difference, Tolerance, diff
+from partywall.results.result import Result
+
+WALLED = builders.result(builders.signal(), builders.isolated())
+FREE = builders.result(builders.signal().model_copy(update={"walls": []}), builders.isolated())
+
+
+def found(before: Result, after: Result) -> Difference:
+    return diff(before, after, Tolerance())
+
+
+def cells(text: str) -> list[list[str]]:
+    """Rows of all tables, as a reader of the page sees them."""
+    html = MarkdownIt("commonmark").enable("table").render(text)
+    rows = re.findall(r"<tr>(.*?)</tr>", html, re.DOTALL)
+    return [
+        [
+            re.sub(r"</?code>", "", cell)
+            for cell in re.findall(r"<t[dh]>(.*?)</t[dh]>", row, re.DOTALL)
+        ]
+        for row in rows
+    ]
+
+
+def test_the_docstrings_are_true() -> None:
+    assert doctest.testmod(markdown).failed == 0
+
+
+def test_what_is_worse_is_told_first() -> None:
+    text = markdown.render(found(FREE, WALLED))
+    assert re.match(r"### Walls: \d+ regressions?\n", text)
+    head, first, *_ = cells(text)
+    assert head == ["worse", "per operation", "of what", "workload"]
+    assert first[0] == "appeared"
+    assert any(row[2] == "transfers init_ucounts" for row in cells(text))
+    assert "<details>" not in text
+
+
+def test_what_is_better_can_be_opened() -> None:
+    text = markdown.render(found(WALLED, FREE))
+    assert re.match(r"### Walls: \d+ figures? better, none worse\n", text)
+    assert text.count("<details>") == text.count("</details>") == 1
+    assert {row[0] for row in cells(text)[1:]} == {"went"}
+
+
+def test_no_change_is_said() -> None:
+    text = markdown.render(found(WALLED, WALLED))
+    assert text.startswith("### Walls: nothing changed by more than chance does\n")
+    assert cells(text) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["a|b", "[x](http://evil)", "<img src=x>", "a`b", "``", "@everyone", "x\n\n# y", "`|`"]
+)
+def test_a_name_is_no_markup(name: str) -> None:
+    one = found(FREE, WALLED)
+    finding = one.findings[0].model_copy(update={"name": name, "workload": name})
+    text = markdown.render(one.model_copy(update={"findings": [finding], "alone": [name]}))
+    html = MarkdownIt("commonmark").enable("table").render(text)
+    # Of tags there are those of the table alone.
+    tags = {"h3", "p", "table", "thead", "tbody", "tr", "th", "td", "code"}
+    assert set(re.findall(r"<(\w+)", html)) <= tags
+    assert [len(row) for row in cells(text)] == [4, 4]
+    assert "@" not in re.sub(r"<code>.*?</code>", "", html)
+
+
+def test_a_long_list_is_cut_and_says_so() -> None:
+    one = found(FREE, WALLED)
+    many = [one.findings[0]] * (markdown.ROWS + 3)
+    text = markdown.render(one.model_copy(update={"findings": many}))
+    assert len(cells(text)) == markdown.ROWS + 2
+    assert "| 3 more |" in text
