@@ -23,7 +23,7 @@ from partywall.analyse.verdict import AT, THRESHOLD
 from partywall.cli.readers import FIRST_RUN, Reader
 from partywall.core import cache
 from partywall.core.errors import PartywallError, UsageProblem
-from partywall.core.progress import Progress, Quiet, Terminal
+from partywall.core.progress import Log, Progress, Terminal
 from partywall.core.topology import Topology
 from partywall.measure import run
 from partywall.measure.plan import possible
@@ -187,10 +187,10 @@ def paged(render: Callable[[Console], None]) -> None:
 
 @contextlib.contextmanager
 def progress_on_terminal() -> Iterator[Progress]:
-    """Live steps if stderr is a terminal, nothing otherwise."""
+    """Live steps if stderr is a terminal, otherwise a line before what takes minutes."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield Quiet()
+        yield Log()
         return
     with Terminal(console) as live:
         yield live

@@ -95,6 +95,8 @@ class Apart:
                         steps.pop(number).__exit__(type(error), error, None)
                     case "note", text:
                         self._progress.note(text)
+                    case "ahead", text:
+                        self._progress.ahead(text)
                     case "raise", error:
                         raise error
                     case "return", value:
@@ -141,6 +143,10 @@ class _Told:
     def note(self, text: str) -> None:
         """A note there."""
         self._say("note", text)
+
+    def ahead(self, text: str) -> None:
+        """The same there."""
+        self._say("ahead", text)
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:

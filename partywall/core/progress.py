@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -34,6 +35,9 @@ class Progress(Protocol):
     def note(self, text: str) -> None:
         """Something worth knowing that is not an error."""
 
+    def ahead(self, text: str) -> None:
+        """What whoever waits should know before it begins, at a terminal or in a log."""
+
 
 class Quiet:
     """Says nothing: for output that goes to a file or a program."""
@@ -46,11 +50,33 @@ class Quiet:
     def note(self, text: str) -> None:
         """Drops the note."""
 
+    def ahead(self, text: str) -> None:
+        """As a note."""
+        self.note(text)
+
 
 def duration(seconds: float) -> str:
     """Seconds for people: ``7 s``, ``2:05 min``."""
     whole = round(seconds)
     return f"{whole} s" if whole < 100 else f"{whole // 60}:{whole % 60:02} min"
+
+
+class Log(Quiet):
+    """A line before what takes minutes, for the log of a job; nothing else."""
+
+    _LONG = 120
+    """Seconds."""
+
+    @contextmanager
+    def step(self, name: str, expected: float | None = None) -> Iterator[Step]:
+        """A step, told before it begins if it may be long."""
+        if expected is not None and expected >= self._LONG:
+            self.ahead(f"{name}: about {duration(expected)}")
+        yield Step()
+
+    def ahead(self, text: str) -> None:
+        """A line on stderr."""
+        print(text, file=sys.stderr, flush=True)
 
 
 class _Times(ProgressColumn):
@@ -103,6 +129,10 @@ class Terminal:
         spent = time.monotonic() - begun
         if spent >= self._WORTH_A_LINE:
             self.note(f"{name}: {duration(spent)}")
+
+    def ahead(self, text: str) -> None:
+        """As a note."""
+        self.note(text)
 
     def note(self, text: str) -> None:
         """A line above the live ones."""

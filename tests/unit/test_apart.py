@@ -39,10 +39,14 @@ class Heard:
     def note(self, text: str) -> None:
         self.said.append(("note", text))
 
+    def ahead(self, text: str) -> None:
+        self.said.append(("ahead", text))
+
 
 def double(number: int, progress: Progress) -> tuple[int, int]:
     with progress.step("outer", 5.0), progress.step("inner"):
         progress.note("halfway")
+        progress.ahead("long")
     return 2 * number, os.getpid()
 
 
@@ -83,7 +87,12 @@ def test_the_value_comes_back_from_another_process() -> None:
     assert value == 42
     assert process != os.getpid()
     assert heard.said == [
-        *(("begin", "outer", 5.0), ("begin", "inner", None), ("note", "halfway")),
+        *(
+            ("begin", "outer", 5.0),
+            ("begin", "inner", None),
+            ("note", "halfway"),
+            ("ahead", "long"),
+        ),
         *(("end", "inner"), ("end", "outer")),
     ]
 

@@ -136,7 +136,7 @@ def _announce(name: str, packages: list[Package], progress: Progress) -> None:
     """Say what is still to come where these are not in the cache."""
     size = sum(package.size for package in packages) / 1e6
     if packages:
-        progress.note(
+        progress.ahead(
             f"first run with {name}: {size:.0f} MB to download, "
             f"{duration(size * 8 / _LINE)} at {_LINE} Mbit/s, then {duration(_UNPACKING)} to unpack"
         )
