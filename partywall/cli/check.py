@@ -36,7 +36,8 @@ from partywall.cli.options import (
 from partywall.cli.program import Program, program_options
 from partywall.cli.readers import Reader
 from partywall.cli.report import show
-from partywall.core.errors import PartywallError
+from partywall.core.errors import PartywallError, UsageProblem
+from partywall.core.topology import Profiles
 from partywall.kernels import Request
 from partywall.measure import run
 from partywall.measure.ready import resolve, with_roots
@@ -63,6 +64,13 @@ from partywall.report.terminal import Shown
     show_default=True,
     help="One image for all containers, or one of each one's own.",
 )
+@click.option(
+    "--apparmor",
+    type=click.Choice(["shared", "own"]),
+    default="shared",
+    show_default=True,
+    help="One AppArmor profile for all containers, or one for each.",
+)
 @threshold_option
 @at_option
 @fail_above_option("Exit with 1 if a wall has more transfers per operation.")
@@ -87,6 +95,7 @@ def check(
     unconfined: bool,
     parameters: str,
     layers: Literal["shared", "own", "both"],
+    apparmor: Profiles,
     threshold: float,
     sharers: int,
     fail_above: float | None,
@@ -112,6 +121,8 @@ def check(
     --image, --debian or --rootfs any; with --client a server that is asked.
     """
     one_view(as_json, as_ktap)
+    if apparmor == "own" and unconfined:
+        raise UsageProblem("--apparmor and --unconfined exclude each other", "leave one out")
     profile = profiles.load(profile_name)
     chosen = program.workloads(names)
     shape = shape_of(containers, cpus)
@@ -130,6 +141,7 @@ def check(
             timeout=timeout,
             parameters=parameters,
             layers=("shared", "own") if layers == "both" else (layers,),
+            profiles=apparmor,
             **({} if jobs is None else {"jobs": jobs}),
         )
         outcome = run.check(wanted, progress)

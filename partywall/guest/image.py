@@ -18,7 +18,7 @@ from pathlib import Path
 from partywall.core import packages, syscalls
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
-from partywall.core.topology import Layers, Topology
+from partywall.core.topology import Layers, Profiles, Topology
 from partywall.guest import bundle, oci, rooted
 from partywall.guest.cpio import Archive
 from partywall.guest.rooted import LAUNCHER
@@ -55,11 +55,14 @@ def _add_program(archive: Archive, program: Path, at: str) -> None:
         archive.file(path.lstrip("/"), data, 0o755)
 
 
-def apparmor_policy() -> bytes:
-    """Our profile, compiled for loading; the guest's kernel takes it as it is."""
+def apparmor_policy(names: Iterable[str] = (oci.APPARMOR_PROFILE,)) -> bytes:
+    """Return our profile by these names, compiled: the guest's kernel takes it as it is."""
     command = [str(tool("apparmor_parser")), "-Q", "-K", "-S", "-I", "/etc/apparmor.d"]
-    command += ["--base", "/etc/apparmor.d", str(GUEST_FILES / "apparmor.profile")]
-    done = subprocess.run(command, capture_output=True, check=False)
+    command += ["--base", "/etc/apparmor.d"]
+    head, text = (GUEST_FILES / "apparmor.profile").read_text().split("\n\n", 1)
+    several = [text.replace(oci.APPARMOR_PROFILE, name) for name in names]
+    text = "\n\n".join([head, *several])
+    done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
     if done.returncode or not done.stdout:
         why = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
         raise EnvironmentProblem(f"apparmor_parser failed: {''.join(why)}")
@@ -155,13 +158,15 @@ def job(
     *,
     confined: bool,
     layers: Layers = "shared",
+    profiles: Profiles = "shared",
     milliseconds: int = 0,
     disk: Fitted | None = None,
     step: int = 0,
 ) -> bytes:
     """Return the archive that tells the guest which containers to make.
 
-    ``layers``: whether their roots have one lower layer or a copy each;
+    ``layers``: whether their roots have one lower layer or a copy each; ``profiles``: whether
+    they have one AppArmor profile or one each;
     ``milliseconds``: run by the clock for so long, instead of a window; ``disk``: what
     the root of a workload's containers is on, if it is not ours; ``step``: operations
     around which memory is looked at afterwards, 0 for none.
@@ -190,7 +195,14 @@ def job(
     commands = [arguments] * topology.containers
     more = oci.USUAL if disk is None else rooted.CONFINEMENT
     archive = containers(
-        workload, topology, commands, told, confined=confined, more=more, disk=disk
+        workload,
+        topology,
+        commands,
+        told,
+        confined=confined,
+        more=more,
+        disk=disk,
+        profiles=profiles,
     )
     if layers == "own":
         archive.file("job/own-layers", b"")
@@ -206,11 +218,12 @@ def containers(
     confined: bool,
     more: oci.Confinement = oci.USUAL,
     disk: Fitted | None = None,
+    profiles: Profiles = "shared",
 ) -> Archive:
     """Return an archive of containers that are confined as a workload is.
 
     ``commands``: what each runs; ``told``: environment beside what says where it runs;
-    ``disk``: as for `job`.
+    ``disk``, ``profiles``: as for `job`.
     """
     archive = Archive()
     known = syscalls.numbers() if confined else {}
@@ -236,6 +249,7 @@ def containers(
             systempaths=workload.systempaths == "docker",
             syscalls=known,
             more=more,
+            profile=oci.apparmor_profile(number, profiles),
         )
         if disk is not None:
             config = rooted.config(config, disk.start)
@@ -247,7 +261,9 @@ def containers(
     names = " ".join(map(str, range(topology.containers)))
     archive.file("job/containers", f"{names}\n".encode())
     if apparmor:
-        archive.file("job/apparmor", apparmor_policy())
+        numbers = range(topology.containers)
+        known_as = dict.fromkeys(oci.apparmor_profile(number, profiles) for number in numbers)
+        archive.file("job/apparmor", apparmor_policy(known_as))
     if disk is not None:
         if workload.room:
             room = ROOM + workload.room * topology.containers

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from partywall.core.topology import Profiles
+
 APPARMOR_PROFILE = "partywall-container"
 FIRST_UID = 100_000
 UIDS = 65_536
@@ -18,6 +20,11 @@ UIDS = 65_536
 Users = Literal["own", "shared", "host"]
 """Who root of a container is on the machine: another user for each, in a user namespace; one
 user for all, in user namespaces; or root, without them."""
+
+
+def apparmor_profile(number: int, profiles: Profiles) -> str:
+    """Return the name of the AppArmor profile of a container."""
+    return APPARMOR_PROFILE if profiles == "shared" else f"{APPARMOR_PROFILE}-{number}"
 
 
 @dataclass(frozen=True)
@@ -159,12 +166,13 @@ def config(
     systempaths: bool,
     syscalls: Iterable[str],
     more: Confinement = USUAL,
+    profile: str = APPARMOR_PROFILE,
 ) -> dict[str, Any]:
     """config.json of container ``number`` on ``cpus``.
 
     ``confined`` False leaves out seccomp and every path restriction, as
     ``--unconfined`` asks; ``apparmor``, ``seccomp`` and ``systempaths`` are what a
-    workload may be given less of.
+    workload may be given less of; ``profile``: AppArmor's.
     """
     held = sorted(set(CAPABILITIES) | set(capabilities))
     first = first_uid(number, more.users)
@@ -184,7 +192,7 @@ def config(
             for kind, value in more.limits
         ]
     if confined and apparmor:
-        process["apparmorProfile"] = APPARMOR_PROFILE
+        process["apparmorProfile"] = profile
     kinds = ["pid", "mount", "network", "ipc", "uts", "cgroup"]
     of_users: dict[str, Any] = {}
     if more.users != "host":

@@ -14,7 +14,7 @@ from partywall.analyse import names, verdict
 from partywall.analyse.workload import Analysis
 from partywall.core.errors import EnvironmentProblem, PartywallError, UsageProblem
 from partywall.core.progress import Progress
-from partywall.core.topology import Layers, Topology
+from partywall.core.topology import Layers, Profiles, Topology
 from partywall.guest import Guest, image, roots
 from partywall.guest.qemu import Qemu
 from partywall.guest.rooted import patience
@@ -26,6 +26,7 @@ from partywall.record.hooks import Hooks
 from partywall.record.recording import Recording
 from partywall.record.wanted import require_functions
 from partywall.results.result import WorkloadResult
+from partywall.results.setting import NO_APPARMOR, OWN_PROFILES
 from partywall.workloads import Workload
 
 
@@ -71,6 +72,7 @@ class Plan:
     visit_distance: int = guest.VISIT_DISTANCE
     parameters: str = ""
     layers: Layers = "shared"
+    profiles: Profiles = "shared"
 
     @property
     def title(self) -> str:
@@ -102,7 +104,9 @@ class Plan:
         if not self.confined:
             return f"unconfined ({', '.join(less)})" if less else "unconfined"
         if workload.apparmor == "unconfined":
-            less.append("no AppArmor")
+            less.append(NO_APPARMOR)
+        elif self.profiles == "own":
+            less.append(OWN_PROFILES)
         if workload.seccomp == "unconfined":
             less.append("no seccomp")
         if workload.systempaths == "unconfined":
@@ -206,6 +210,7 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
             plan.topology,
             confined=plan.confined,
             layers=plan.layers,
+            profiles=plan.profiles,
             disk=disk,
             step=step,
         ),

@@ -15,7 +15,7 @@ from partywall.analyse.verdict import AT, THRESHOLD
 from partywall.core.apart import Apart
 from partywall.core.errors import EnvironmentProblem, PartywallError
 from partywall.core.progress import Progress
-from partywall.core.topology import Layers, Topology
+from partywall.core.topology import Layers, Profiles, Topology
 from partywall.guest import image, processor, qemu
 from partywall.guest.qemu import Qemu
 from partywall.kernels import Kernel
@@ -44,8 +44,8 @@ class Wanted:
 
     ``topology`` None: as each workload suggests; ``at``: containers that the verdict is
     for; ``parameters``: for the kernel; ``layers``: each workload
-    runs with each of these; ``jobs``: the most guests side by side, fewer
-    if memory is short.
+    runs with each of these; ``profiles``: of AppArmor; ``jobs``: the most guests side by
+    side, fewer if memory is short.
     """
 
     kernel: Kernel
@@ -57,6 +57,7 @@ class Wanted:
     timeout: float = 300.0
     parameters: str = ""
     layers: Sequence[Layers] = ("shared",)
+    profiles: Profiles = "shared"
     jobs: int = field(default_factory=default_jobs)
 
     def plan(
@@ -74,6 +75,7 @@ class Wanted:
             timeout=self.timeout,
             parameters=self.parameters,
             layers=layers,
+            profiles=self.profiles,
         )
 
 

@@ -7,6 +7,10 @@ from pydantic import Field
 
 from partywall.results.document import Model
 
+NO_APPARMOR = "no AppArmor"
+OWN_PROFILES = "an AppArmor profile each"
+"""What a workload's ``confinement`` says of AppArmor, if that is not as usual."""
+
 
 class KernelId(Model):
     """Which kernel was measured, precisely enough to find it again."""

@@ -255,6 +255,7 @@ def test_the_version(partywall: Partywall) -> None:
         (["check", "--jobs", "0"], ["--jobs"]),
         (["check", "--json", "--ktap"], ["--json", "--ktap"]),
         (["report", "--json", "--ktap"], ["--json", "--ktap"]),
+        (["check", "--apparmor", "own", "--unconfined"], ["--apparmor", "--unconfined"]),
         (["check", "--ops", "5"], ["--ops"]),
         (["check", "--no-markers"], ["--markers"]),
         (["check", "--charge", "cleanup_net"], ["--charge", "behind --"]),

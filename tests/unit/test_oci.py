@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from partywall.core import syscalls
-from partywall.guest import oci
+from partywall.guest import image, oci
 
 KNOWN = syscalls.numbers()
 CLONE_NEWUSER, CLONE_NEWNET, CLONE_VM, SIGCHLD = 0x1000_0000, 0x4000_0000, 0x100, 17
@@ -174,6 +174,21 @@ def test_every_namespace_is_the_containers_own() -> None:
     kinds = {space["type"] for space in config()["linux"]["namespaces"]}
     assert kinds == {"user", "pid", "mount", "network", "ipc", "uts", "cgroup"}
     assert all("path" not in space for space in config()["linux"]["namespaces"])
+
+
+def test_a_container_may_have_an_apparmor_profile_of_its_own() -> None:
+    names = [oci.apparmor_profile(number, "own") for number in range(3)]
+    assert len(set(names)) == 3
+    assert config(profile=names[2])["process"]["apparmorProfile"] == names[2]
+    assert {oci.apparmor_profile(number, "shared") for number in range(3)} == {oci.APPARMOR_PROFILE}
+
+
+def test_the_policy_has_the_profiles_of_all_containers() -> None:
+    names = [oci.apparmor_profile(number, "own") for number in range(2)]
+    both = image.apparmor_policy(names)
+    assert all(name.encode() in both for name in names)
+    assert oci.APPARMOR_PROFILE.encode() + b"\0" not in both
+    assert names[0].encode() not in image.apparmor_policy()
 
 
 def test_unconfined_has_no_seccomp_no_apparmor_and_no_masked_paths() -> None:
