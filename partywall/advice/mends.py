@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
@@ -20,12 +20,23 @@ from pydantic import Field
 
 from partywall.results.document import Model
 from partywall.results.result import Line, Result, WorkloadResult
+from partywall.results.setting import NO_APPARMOR, OWN_PROFILES
 from partywall.results.sites import Site
 
 SERIES = (6, 12)
 """The version of Linux that our series is for."""
 
 FILE = Path(__file__).resolve().parent / "mends.toml"
+
+
+Option = Literal["profiles", "layers"]
+"""What containers can be started with: an AppArmor profile, or an image, of each one's own."""
+
+OPTIONS: Mapping[Option, str] = {
+    "profiles": "an AppArmor profile for each container",
+    "layers": "an image for each container, of its own",
+}
+"""That in words."""
 
 
 class Mend(Model):
@@ -50,6 +61,7 @@ class Mend(Model):
         default_factory=list, description="Functions that only a kernel with it has."
     )
     by: Literal["series", "upstream", "option", "none"]
+    option: Option | None = Field(default=None, description="Of a container, between containers.")
     patches: list[str] = Field(default_factory=list, description="Of our series: TOPIC/NNNN.")
     release: str | None = Field(default=None, description="Of Linux, the first that has it.")
     commit: str | None = None
@@ -66,6 +78,8 @@ class Mend(Model):
         elif self.by == "upstream":
             commit = f" ({self.commit})" if self.commit else ""
             what = f"Linux {self.release}{commit}"
+        elif self.option:
+            what = OPTIONS[self.option]
         else:
             return f"{some}{self.says}"
         return f"{some}{what}: {self.says}" if self.says else f"{some}{what}"
@@ -77,8 +91,8 @@ def load() -> tuple[Mend, ...]:
     return tuple(Mend.model_validate(one) for one in tomllib.loads(FILE.read_text())["mend"])
 
 
-def _code(sites: Iterable[Site]) -> Iterator[str]:
-    """Functions at work: those that use the line, inline ones, and who called them."""
+def at_work(sites: Iterable[Site]) -> Iterator[str]:
+    """Yield functions at work: those that use the line, inline ones, and who called them."""
     for site in sites:
         yield site.function.partition(".")[0]
         yield from site.inlined
@@ -88,20 +102,30 @@ def _code(sites: Iterable[Site]) -> Iterator[str]:
 
 def _seen(workload: WorkloadResult) -> frozenset[str]:
     lines = (*workload.every_line, *workload.inside, *workload.background)
-    return frozenset(name for line in lines for name in _code(line.code))
+    return frozenset(name for line in lines for name in at_work(line.code))
 
 
-def _number(release: str) -> tuple[int, ...]:
-    """The version in a release: (6, 12) of ``6.12.117+deb12-cloud-amd64``."""
+def version(release: str) -> tuple[int, ...]:
+    """Return the version in a release: (6, 12) of ``6.12.117+deb12-cloud-amd64``."""
     found = re.match(r"(\d+)\.(\d+)", release)
     return tuple(map(int, found.groups())) if found else ()
+
+
+def _can(option: Option, workload: WorkloadResult) -> bool:
+    """Whether containers of a workload can be started with it, and are not yet."""
+    if workload.scope != "between":
+        return False
+    if option == "layers":
+        return workload.layers == "shared"
+    confined = workload.confinement.startswith("docker") and NO_APPARMOR not in workload.confinement
+    return confined and OWN_PROFILES not in workload.confinement
 
 
 class Advice:
     """The mends that fit a kernel, by what was seen of it."""
 
     def __init__(self, result: Result) -> None:
-        self._release = _number(result.kernel.release)
+        self._release = version(result.kernel.release)
         self._at_work = [(workload, _seen(workload)) for workload in result.workloads]
         self._seen = frozenset().union(*(seen for _, seen in self._at_work))
 
@@ -113,7 +137,7 @@ class Advice:
         """
         wall = list(lines)
         seen = next((seen for one, seen in self._at_work if one is workload), frozenset())
-        return [self._for_it(mend) for mend in load() if self._fits(mend, wall, seen)]
+        return [self._for_it(mend) for mend in load() if self._fits(mend, wall, workload, seen)]
 
     def _for_it(self, mend: Mend) -> Mend:
         """Say of patches that are made for another kernel which one that is."""
@@ -122,17 +146,22 @@ class Advice:
         said = f"{mend.says}; made" if mend.says else "made"
         return mend.model_copy(update={"says": f"{said} for Linux {SERIES[0]}.{SERIES[1]}"})
 
-    def _fits(self, mend: Mend, lines: list[Line], seen: frozenset[str]) -> bool:
+    def _fits(
+        self, mend: Mend, lines: list[Line], workload: WorkloadResult, seen: frozenset[str]
+    ) -> bool:
         if self._seen & set(mend.brings):
             return False
         if mend.together and not seen & set(mend.together):
             return False
-        if mend.release and self._release >= _number(mend.release):
+        if mend.option and not _can(mend.option, workload):
             return False
-        return any(_matches(mend, line) for line in lines)
+        if mend.release and self._release >= version(mend.release):
+            return False
+        return any(touches(mend, line) for line in lines)
 
 
-def _matches(mend: Mend, line: Line) -> bool:
+def touches(mend: Mend, line: Line) -> bool:
+    """Return whether a mend is for what was seen of a line."""
     what = line.object
     if not any(fnmatchcase(name, mend.object) for name in (what.name, what.type or "")):
         return False
@@ -140,4 +169,4 @@ def _matches(mend: Mend, line: Line) -> bool:
     for wanted in (mend.field, mend.beside or "*"):
         if wanted != "*" and not any(fnmatchcase(path, wanted) for path in paths):
             return False
-    return not mend.functions or bool(set(_code(line.code)) & set(mend.functions))
+    return not mend.functions or bool(set(at_work(line.code)) & set(mend.functions))

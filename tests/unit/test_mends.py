@@ -31,7 +31,10 @@ def test_a_mend_says_what_it_is(mend: Mend) -> None:
     assert bool(mend.release) == (mend.by == "upstream")
     assert mend.commit is None or re.fullmatch(r"[0-9a-f]{12,40}", mend.commit)
     # One that names no code could be right for one kernel and wrong for the next.
-    assert mend.functions or mend.beside or mend.together or mend.by == "none" or mend.gone
+    # How containers are started is the same for any.
+    named = mend.functions or mend.beside or mend.together or mend.gone
+    assert named or mend.by == "none" or mend.option
+    assert bool(mend.option) == (mend.by == "option")
 
 
 def test_patches_of_the_series_are_there() -> None:
@@ -67,6 +70,33 @@ def test_walls_of_debians_kernel_are_mended_by_the_series() -> None:
     assert named(builders.result(overlay), overlay) == ["6.13", "overlayfs/0001", "cred/0001"]
 
 
+def test_what_containers_are_started_with_is_told_once_and_where_it_can_be() -> None:
+    own = "no other container counts references of its profile"
+    label = builders.signal().walls[0].object
+    profile = label.model_copy(update={"name": "kmalloc-512: struct aa_profile"})
+    line = builders.line(
+        profile,
+        2.0,
+        fields=[builders.field("label.count.count.refcount", 0, atomics=2.0)],
+        code=[builders.site("apparmor_task_kill", 0, "label.count.count.refcount")],
+    )
+    for more, expected in (
+        ({}, True),
+        ({"confinement": "docker (an AppArmor profile each)"}, False),
+        ({"confinement": "docker (no AppArmor)"}, False),
+        ({"confinement": "unconfined"}, False),
+        ({"scope": "within"}, False),
+    ):
+        workload = builders.workload("signal", [line], **more)
+        assert (own in named(builders.result(workload), workload)) == expected, more
+    page = _line("struct page of file layer/bin/sh (ext4)", ["_refcount"], "filemap_map_pages")
+    shared = builders.workload("fork", [page])
+    assert any("an image" in word for word in _words(shared))
+    assert not any(
+        "an image" in word for word in _words(shared.model_copy(update={"layers": "own"}))
+    )
+
+
 def test_a_wall_of_other_code_is_not_mended() -> None:
     (wall,) = builders.false_sharing().walls
     other = [site.model_copy(update={"function": "get_task_cred"}) for site in wall.code]
@@ -93,6 +123,11 @@ def test_patches_say_for_which_kernel_they_are_made() -> None:
         found = [m for wall in workload.walls for m in Advice(at_hand).on([wall], workload)]
         assert found
         assert all(("made for Linux 6.12" in mend.words) == expected for mend in found)
+
+
+def _words(workload: WorkloadResult) -> list[str]:
+    advice = Advice(builders.result(workload))
+    return [mend.words for wall in workload.walls for mend in advice.on([wall], workload)]
 
 
 def _line(name: str, fields: list[str], function: str) -> Line:
