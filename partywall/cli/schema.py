@@ -7,6 +7,7 @@ import json
 
 import click
 
+from partywall.advice.explained import Explanation
 from partywall.advice.map import Map
 from partywall.analyse.layout import Layout
 from partywall.cli.options import commands
@@ -38,6 +39,7 @@ _DOCUMENTS: dict[str, type[Document]] = {
     "bisect": Bisection,
     "growth": Growth,
     "caps": Caps,
+    "explain": Explanation,
 }
 
 

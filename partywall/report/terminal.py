@@ -31,6 +31,7 @@ from partywall.report.words import (
     rate,
     signed_hex,
 )
+from partywall.results.named import named
 from partywall.results.result import Result, WorkloadResult
 
 DETAILED = 3
@@ -87,7 +88,7 @@ def _report(result: Result, profile: Profile, shown: Shown) -> Iterator[Renderab
     if not result.workloads:
         yield "No workload was measured."
         return
-    workloads = _workloads(result, shown.workloads)
+    workloads = named(result, shown.workloads)
     walls, late = (_of(result, workloads, of) for of in (numbered, put_off))
     every = [[*found, *after] for found, after in zip(walls, late, strict=True)]
     yield from costs.blocks(result, list(zip(workloads, every, strict=True)), profile)
@@ -99,16 +100,6 @@ def _report(result: Result, profile: Profile, shown: Shown) -> Iterator[Renderab
             yield from _workload(workload, found, after, shown.everything)
         else:
             yield from _brief(workload, found, after)
-
-
-def _workloads(result: Result, names: Sequence[str]) -> list[WorkloadResult]:
-    """Those of these names, with or without variant; UsageProblem if one is not there."""
-    there = {name for one in result.workloads for name in (one.title, one.workload)}
-    for name in names:
-        if name not in there:
-            known = ", ".join(dict.fromkeys(one.title for one in result.workloads)) or "nothing"
-            raise UsageProblem(f"workload {name} was not measured", f"the result has {known}")
-    return [one for one in result.workloads if not names or {one.title, one.workload} & set(names)]
 
 
 def _of(
@@ -126,7 +117,7 @@ def _of(
 
 def _asked(result: Result, shown: Shown) -> list[list[Wall]]:
     """The walls that are asked for by number or function; UsageProblem if there is none."""
-    kept = _workloads(result, shown.workloads)
+    kept = named(result, shown.workloads)
     every = [*_of(result, kept, numbered), *_of(result, kept, put_off)]
     if shown.wall is not None:
         there = [wall for walls in every for wall in walls]

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What would help a workload most: each remedy with what it brings at N containers.
+
+That is what the model says of the workload without the walls that a remedy takes away,
+all else as it was measured.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from partywall.advice.explained import Expected, Explained, Explanation, Left, Remedy
+from partywall.advice.remedies import Action, Fitting, actions, fitting, less, together
+from partywall.advice.without import Taken, all_of, by_mends, key, number, without
+from partywall.analyse.verdict import AT
+from partywall.model import unknowns
+from partywall.model.profiles import Profile
+from partywall.model.queues import predict_work, work_of
+from partywall.results.result import Result, WorkloadResult
+
+MOST = 5
+"""Remedies that are told."""
+
+LEAST = 0.005
+"""Gain, as a share, below which nothing is told of."""
+
+
+def explain(
+    result: Result,
+    profile: Profile,
+    wanted: Sequence[WorkloadResult],
+    at: int | None = None,
+) -> Explanation:
+    """Return what would help each workload that is wanted, of those of the result.
+
+    ``at``: containers; as the verdict of each, if None. No more than the machine has cores for.
+    """
+    return Explanation(
+        kernel=result.kernel,
+        profile=profile,
+        workloads=[_one(result, one, profile, at) for one in wanted],
+    )
+
+
+class Forecast:
+    """What the model says of a workload at one number of containers, as it is and without walls."""
+
+    def __init__(self, workload: WorkloadResult, profile: Profile, at: int | None) -> None:
+        processes = workload.topology.cpus if workload.scope == "between" else 1
+        self.at = max(1, min(at or workload.at or AT, profile.cores // processes))
+        self._workload = workload
+        self._profile = profile
+        self.now = self.without({})
+
+    def of(self, workload: WorkloadResult) -> Expected:
+        """Return what is expected of a workload."""
+        (point,) = predict_work(work_of(workload), self._profile, [self.at])
+        late = workload.deferred.objects if workload.deferred else []
+        return Expected(
+            throughput=point.throughput,
+            relative=point.relative,
+            transfers=sum(one.transfers for one in (*workload.found, *late)),
+        )
+
+    def without(self, taken: Taken) -> Expected:
+        """Return what is expected of it without what is taken away."""
+        return self.of(without(self._workload, taken) if taken else self._workload)
+
+    def mended(self, mends: Fitting) -> Expected:
+        """Return what is expected of it with these mends."""
+        return self.without(by_mends(self._workload, mends))
+
+
+def _one(result: Result, workload: WorkloadResult, profile: Profile, at: int | None) -> Explained:
+    forecast = Forecast(workload, profile, at)
+    every = fitting(result, workload)
+    remedies, best = _remedies(forecast, workload, actions(every))
+    mended = by_mends(workload, together(best))
+    return Explained(
+        title=workload.title,
+        operation=workload.operation,
+        topology=workload.topology,
+        scope=workload.scope,
+        of="containers" if workload.scope == "between" else "CPUs",
+        at=forecast.at,
+        now=forecast.now,
+        walls=len({key(wall) for wall in workload.every_wall}),
+        remedies=remedies,
+        together=forecast.without(mended) if best else None,
+        enough=_enough(forecast, best),
+        left=_left(forecast, workload, mended),
+        clean=forecast.without(all_of(workload, map(key, workload.every_wall))),
+        unknown=unknowns.of(workload),
+    )
+
+
+def _remedies(
+    forecast: Forecast, workload: WorkloadResult, possible: Sequence[Action]
+) -> tuple[list[Remedy], list[Action]]:
+    """Return what helps most, and what each of these brings."""
+    all_ = together(possible)
+    most = forecast.mended(all_)
+    alone, adds = {}, {}
+    for one in possible:
+        alone[one.name] = forecast.mended(one.fitting).times(forecast.now)
+        adds[one.name] = most.times(forecast.mended(less(all_, one.fitting)))
+    kept: list[Action] = []
+    for one in possible:
+        helps = max(alone[one.name], adds[one.name]) >= 1 + LEAST
+        # What contains others is told if it brings more than each of these.
+        within = [alone[other.name] for other in kept if not less(other.fitting, one.fitting)]
+        if helps and alone[one.name] > max(within, default=0.0) * (1 + LEAST):
+            kept.append(one)
+    best = sorted(kept, key=lambda one: -alone[one.name])[:MOST]
+    found = []
+    for one in best:
+        taken = by_mends(workload, one.fitting)
+        lines = [line for line in workload.every_line if number(line.address) in taken]
+        found.append(
+            Remedy(
+                kind=one.kind,
+                name=one.name,
+                release=one.release,
+                option=one.option,
+                says=[mend.words for mend in one.mends],
+                objects=list(dict.fromkeys(line.object.name for line in lines)),
+                at_most=any(gone.part for gone in taken.values()),
+                after=forecast.without(taken),
+                gain=alone[one.name],
+                adds=adds[one.name],
+            )
+        )
+    return found, best
+
+
+def _enough(forecast: Forecast, best: Sequence[Action]) -> list[list[str]]:
+    """Return the sets of actions that bring as much as all do, and need each of their members."""
+    most = forecast.mended(together(best))
+    found: list[set[str]] = []
+    for size in range(1, len(best) + 1):
+        for some in itertools.combinations(best, size):
+            names = {one.name for one in some}
+            if any(fewer <= names for fewer in found):
+                continue
+            if most.times(forecast.mended(together(some))) <= 1 + LEAST:
+                found.append(names)
+    return [[one.name for one in best if one.name in names] for names in found]
+
+
+def _left(forecast: Forecast, workload: WorkloadResult, mended: Taken) -> list[Left]:
+    """Return the walls that stay and bound it, most first."""
+    best = forecast.without(mended)
+    rest = without(workload, mended)
+    found = []
+    for wall in {key(one): one for one in rest.every_wall}.values():
+        walls = [key(wall)]
+        alone = all_of(workload, walls)
+        others = [other for other in map(key, rest.every_wall) if other != key(wall)]
+        found.append(
+            Left(
+                object=wall.name,
+                transfers=sum(one.transfers for one in rest.every_wall if key(one) == key(wall)),
+                part=any(line in mended for line in alone),
+                gain=forecast.without(alone).times(forecast.now),
+                adds=forecast.without({**mended, **alone}).times(best),
+                only=forecast.of(without(rest, all_of(rest, others))).relative.usual,
+            )
+        )
+    found = [one for one in found if one.adds >= 1 + LEAST or one.only <= 1 - LEAST]
+    return sorted(found, key=lambda one: (one.only, -one.adds, one.object))

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A workload as it would be without some of its walls, or without parts of them.
+
+Of a kernel that nobody has measured: what stays is taken to be as it was. Instructions are
+not changed; what a mend saves of them, or costs, is not known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from partywall.advice.mends import Mend, at_work, touches
+from partywall.record.recording import LINE_SIZE
+from partywall.results.document import Model
+from partywall.results.held import Held, HeldLock
+from partywall.results.result import Line, Lock, Wall, WorkloadResult
+
+MOSTLY = 0.5
+"""Share of a line's uses from which on a mend takes away all of them, unless it says a part."""
+
+M = TypeVar("M", bound=Model)
+
+
+@dataclass(frozen=True)
+class Gone:
+    """What is gone of one line. ``share``: of its visits and transfers, 0..1."""
+
+    share: float = 1.0
+    functions: frozenset[str] | None = None
+    """Those that are; None: all code."""
+    part: bool = False
+    """No more than that: how much of it a mend takes is not known."""
+
+
+Taken = Mapping[int, Gone]
+"""By the number of a line."""
+
+
+def number(address: str) -> int:
+    """Return the number of the line that an address, in hexadecimal, lies in."""
+    return int(address, 16) // LINE_SIZE
+
+
+def key(one: Wall | Line) -> tuple[str, str]:
+    """Return what a wall has in common with the lines of it that are listed."""
+    return (one.kind, one.name) if isinstance(one, Wall) else (one.object.kind, one.object.name)
+
+
+def by_mends(workload: WorkloadResult, fitting: Mapping[int, Iterable[Mend]]) -> dict[int, Gone]:
+    """Return what these mends take of a workload.
+
+    ``fitting``: by the number of a line, the mends that are for it.
+    """
+    found: dict[int, Gone] = {}
+    for line in workload.every_line:
+        mends = [mend for mend in fitting.get(number(line.address), ()) if touches(mend, line)]
+        if not mends:
+            continue
+        one = _gone(line, mends)
+        known = found.get(number(line.address))
+        # Of both kinds of work: what is said of the line is what most of it is.
+        if known is None or one.share > known.share:
+            found[number(line.address)] = one
+    return found
+
+
+def all_of(workload: WorkloadResult, walls: Iterable[tuple[str, str]]) -> dict[int, Gone]:
+    """Return what is gone with these walls, by `key`."""
+    wanted = set(walls)
+    return {number(line.address): Gone() for line in workload.every_line if key(line) in wanted}
+
+
+def _gone(line: Line, mends: list[Mend]) -> Gone:
+    functions: set[str] = set()
+    for mend in mends:
+        if not mend.functions:
+            return Gone(part=mend.part)
+        share = _share(line, mend.functions)
+        if not mend.part and share >= MOSTLY:
+            return Gone()
+        functions.update(mend.functions)
+    return Gone(_share(line, functions), frozenset(functions), part=True)
+
+
+def _share(line: Line, functions: Iterable[str]) -> float:
+    """Return which share of a line's uses is by some functions, or by whom they call."""
+    wanted = set(functions)
+    uses = [(one.reads + one.writes + one.atomics, set(at_work([one]))) for one in line.code]
+    every = sum(uses_ for uses_, _ in uses)
+    if not every:
+        return 1.0
+    return sum(uses_ for uses_, code in uses if code & wanted) / every
+
+
+@dataclass
+class _Left:
+    """What is left of walls of one kind of work. ``less``: transfers that are gone."""
+
+    walls: list[Wall] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    less: float = 0.0
+
+
+def without(workload: WorkloadResult, taken: Taken) -> WorkloadResult:
+    """Return a workload without what is taken away.
+
+    Of walls with more lines than are listed, as much of the others goes as of those.
+    """
+    own = _left(workload.found, workload.walls, taken)
+    late = workload.deferred
+    put_off = _Left() if late is None else _left(late.objects, late.walls, taken)
+    left = [*own.lines, *put_off.lines]
+    locks = _locks(workload, taken, left)
+    under = _Under(workload.locks, locks, left)
+    every = "between" if workload.scope == "between" else "within"
+    update: dict[str, object] = {
+        "objects": under.walls(own),
+        "walls": under.lines(own.lines),
+        every: getattr(workload, every) - own.less,
+        "locks": locks,
+        "held": None if workload.held is None else _held(workload.held, taken),
+    }
+    if late is not None:
+        update["deferred"] = late.model_copy(
+            update={
+                "transfers": late.transfers - put_off.less,
+                "objects": under.walls(put_off),
+                "walls": under.lines(put_off.lines),
+            }
+        )
+    return workload.model_copy(update=update)
+
+
+def _left(walls: Iterable[Wall], lines: list[Line], taken: Taken) -> _Left:
+    found = _Left()
+    for wall in walls:
+        listed = [line for line in lines if key(line) == key(wall)]
+        shares = [_kept(line.address, taken) for line in listed]
+        known = sum(line.transfers for line in listed)
+        stays = sum(line.transfers * share for line, share in zip(listed, shares, strict=True))
+        share = stays / known if known else 1.0
+        moved = wall.transfers * share
+        found.less += wall.transfers - moved
+        stay = [(line, kept) for line, kept in zip(listed, shares, strict=True) if kept]
+        if not share:
+            continue
+        unlisted = max(0, wall.lines - len(listed))
+        found.walls.append(
+            _scaled(wall, share, "transfers", "transfers_at", "locked").model_copy(
+                update={"lines": len(stay) + math.ceil(unlisted * len(stay) / len(listed))}
+                if listed
+                else {}
+            )
+        )
+        rates = ("transfers", "transfers_at", "locked", "write_visits", "read_visits")
+        found.lines += [_scaled(line, kept, *rates, "between", "within") for line, kept in stay]
+    return found
+
+
+def _scaled(one: M, share: float, *names: str) -> M:
+    """Return a model with these figures, those that it has, times a share."""
+    if share == 1:
+        return one
+    had = {name: getattr(one, name) for name in names}
+    return one.model_copy(
+        update={name: value * share for name, value in had.items() if value is not None}
+    )
+
+
+def _kept(address: str, taken: Taken) -> float:
+    gone = taken.get(number(address))
+    return 1.0 if gone is None else max(0.0, 1 - gone.share)
+
+
+def _locks(workload: WorkloadResult, taken: Taken, left: list[Line]) -> list[Lock]:
+    """Return the locks that are left, with what is still fetched under them."""
+    words = {number(lock.address) for lock in workload.locks}
+    before = _fetched(workload.every_line, words)
+    stays = _fetched(left, words) / before if before else 1.0
+    found = []
+    for lock in workload.locks:
+        kept = _lock_kept(lock, workload.held, taken)
+        if not kept:
+            continue
+        word = min(lock.word_transfers, lock.transfers)
+        fetched = word + (lock.transfers - word) * stays
+        under = fetched / lock.transfers if lock.transfers else 1.0
+        rates = ("exclusive", "shared", "instructions", "own", "slept", "waited")
+        scaled = _scaled(lock, kept, *rates, "word_transfers")
+        found.append(_scaled(scaled, kept * under, "transfers", "last_transfers"))
+    return found
+
+
+def _fetched(lines: Iterable[Line], words: set[int]) -> float:
+    """Return transfers that are made under locks, of lines that are no lock's own."""
+    return sum(line.locked for line in lines if number(line.address) not in words)
+
+
+def _lock_kept(lock: Lock, held: Held | None, taken: Taken) -> float:
+    gone = taken.get(number(lock.address))
+    if gone is None:
+        return 1.0
+    if gone.functions is None:
+        return max(0.0, 1 - gone.share)
+    known = [one for one in held.locks if one.address == lock.address] if held else []
+    holders = [holder for one in known for holder in one.alone]
+    every = sum(holder.ns for holder in holders)
+    if not every:
+        return max(0.0, 1 - gone.share)
+    # Who has it for how long says more of it than how often its word is touched.
+    return sum(holder.ns for holder in holders if holder.by not in gone.functions) / every
+
+
+def _held(held: Held, taken: Taken) -> Held:
+    return held.model_copy(
+        update={"locks": [left for lock in held.locks for left in _held_left(lock, taken)]}
+    )
+
+
+def _held_left(lock: HeldLock, taken: Taken) -> list[HeldLock]:
+    gone = taken.get(number(lock.address))
+    if gone is None:
+        return [lock]
+    functions = gone.functions
+    if functions is None:
+        return []
+    left = [one for one in lock.holders if one.by not in functions]
+    return [lock.model_copy(update={"holders": left})] if left else []
+
+
+class _Under:
+    """How much of what is fetched is still fetched under a lock.
+
+    What was under a lock that is gone is fetched as before, and waited for at its line alone.
+    Which line was under which lock is not known, so all are taken alike but the locks' own.
+    """
+
+    def __init__(self, before: Iterable[Lock], after: list[Lock], left: list[Line]) -> None:
+        """``left``: lines, with what was fetched of them under locks before."""
+        had = {lock.address: lock for lock in before}
+        self._words = {number(lock.address) for lock in after}
+        still = sum(had[lock.address].last_transfers for lock in after)
+        own = sum(line.locked for line in left if number(line.address) in self._words)
+        others = sum(line.locked for line in left) - own
+        gone = len(after) < len(had)
+        self._share = min(1.0, max(0.0, still - own) / others) if gone and others > 0 else 1.0
+
+    def lines(self, lines: list[Line]) -> list[Line]:
+        """Return lines with what is fetched of them under the locks that are left."""
+        shares = [1.0 if number(one.address) in self._words else self._share for one in lines]
+        return [_scaled(one, share, "locked") for one, share in zip(lines, shares, strict=True)]
+
+    def walls(self, left: _Left) -> list[Wall]:
+        """Return the walls of these lines likewise."""
+        found = []
+        for wall in left.walls:
+            listed = [line for line in left.lines if key(line) == key(wall)]
+            before = sum(line.locked for line in listed)
+            after = sum(line.locked for line in self.lines(listed))
+            found.append(_scaled(wall, after / before if before else self._share, "locked"))
+        return found

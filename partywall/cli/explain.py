@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command that says what would help most."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from partywall.advice import checked
+from partywall.advice.explain import explain
+from partywall.cli.options import (
+    FILE,
+    commands,
+    json_option,
+    names_option,
+    paged,
+    profile_option,
+    progress_on_terminal,
+    results_option,
+)
+from partywall.cli.readers import Reader
+from partywall.core.errors import EnvironmentProblem
+from partywall.model import profiles
+from partywall.report import explain as view
+from partywall.results import document, store
+from partywall.results.named import named
+
+
+@commands.command(
+    "explain",
+    reader=Reader.PLATFORM,
+    examples=("partywall explain -w signal", "partywall explain RESULT.json --at 16 --check"),
+)
+@click.argument("file", type=FILE, required=False)
+@names_option("Explain only this workload; may be given again.")
+@click.option(
+    "--at",
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help="Containers that figures are for; those of the result's verdict if not given, and no "
+    "more than the machine has cores for.",
+)
+@click.option("--check", "run_it", is_flag=True, help="Run what of it a guest can.")
+@profile_option
+@json_option("what would help")
+@results_option("Where the newest is looked for.")
+def explain_command(
+    file: Path | None,
+    names: tuple[str, ...],
+    at: int | None,
+    run_it: bool,
+    profile_name: str,
+    as_json: bool,
+    folder: Path,
+) -> int:
+    """Say what would help the workloads of a saved result most.
+
+    FILE is a saved result, the newest one if none is named. Told are the five things that bring
+    most: a release of Linux, our series, a way to start containers; what each brings at N
+    containers by the model; and what bounds them then.
+    """
+    profile = profiles.load(profile_name)
+    result = store.load(file or store.newest(folder))
+    wanted = named(result, names)
+    found = explain(result, profile, wanted, at)
+    if run_it:
+        with progress_on_terminal() as progress:
+            came = checked.check(result, found, wanted, progress)
+        found = found.model_copy(update={"checked": came})
+    if as_json:
+        click.echo(document.dump(found), nl=False)
+    else:
+        paged(lambda console: view.render(found, console))
+    failed = found.checked is not None and found.checked.failed and not found.checked.checks
+    return EnvironmentProblem.exit_code if failed else 0
