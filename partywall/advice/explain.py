@@ -8,15 +8,16 @@ all else as it was measured.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from partywall.advice.explained import Expected, Explained, Explanation, Left, Remedy
 from partywall.advice.remedies import Action, Fitting, actions, fitting, less, together
 from partywall.advice.without import Taken, all_of, by_mends, key, number, without
 from partywall.analyse.verdict import AT
 from partywall.model import unknowns
+from partywall.model.load import Load, load
 from partywall.model.profiles import Profile
-from partywall.model.queues import predict_work, work_of
+from partywall.model.queues import predict_work, transfer_ns, work_of
 from partywall.results.result import Result, WorkloadResult
 
 MOST = 5
@@ -53,6 +54,18 @@ class Forecast:
         self._profile = profile
         self.now = self.without({})
 
+    def usual(self, workload: WorkloadResult) -> Load:
+        """Return what is usually to be expected of a workload: a fifth of the work of `of`."""
+        work = work_of(workload)
+        profile = self._profile
+        transfer = transfer_ns(profile, self.at * work.processes, "spread")
+        return load(work, self.at, profile.cores, profile.instruction_ns[1], transfer)
+
+    def gain(self, taken: Taken, before: Taken | None = None) -> float:
+        """Return how much more is usually done without what is taken, than without ``before``."""
+        had = self.usual(without(self._workload, before or {})).each
+        return self.usual(without(self._workload, taken)).each / had
+
     def of(self, workload: WorkloadResult) -> Expected:
         """Return what is expected of a workload."""
         (point,) = predict_work(work_of(workload), self._profile, [self.at])
@@ -66,10 +79,6 @@ class Forecast:
     def without(self, taken: Taken) -> Expected:
         """Return what is expected of it without what is taken away."""
         return self.of(without(self._workload, taken) if taken else self._workload)
-
-    def mended(self, mends: Fitting) -> Expected:
-        """Return what is expected of it with these mends."""
-        return self.without(by_mends(self._workload, mends))
 
 
 def _one(result: Result, workload: WorkloadResult, profile: Profile, at: int | None) -> Explained:
@@ -88,8 +97,8 @@ def _one(result: Result, workload: WorkloadResult, profile: Profile, at: int | N
         walls=len({key(wall) for wall in workload.every_wall}),
         remedies=remedies,
         together=forecast.without(mended) if best else None,
-        enough=_enough(forecast, best),
-        left=_left(forecast, workload, mended),
+        enough=_enough(forecast, workload, best),
+        left=_left(forecast, workload, mended, less(every, together(best))),
         clean=forecast.without(all_of(workload, map(key, workload.every_wall))),
         unknown=unknowns.of(workload),
     )
@@ -100,14 +109,16 @@ def _remedies(
 ) -> tuple[list[Remedy], list[Action]]:
     """Return what helps most, and what each of these brings."""
     all_ = together(possible)
-    most = forecast.mended(all_)
+    most = by_mends(workload, all_)
     alone, adds = {}, {}
     for one in possible:
-        alone[one.name] = forecast.mended(one.fitting).times(forecast.now)
-        adds[one.name] = most.times(forecast.mended(less(all_, one.fitting)))
+        alone[one.name] = forecast.gain(by_mends(workload, one.fitting))
+        adds[one.name] = forecast.gain(most, by_mends(workload, less(all_, one.fitting)))
     kept: list[Action] = []
     for one in possible:
-        helps = max(alone[one.name], adds[one.name]) >= 1 + LEAST
+        wider = any(one is not other and not less(one.fitting, other.fitting) for other in possible)
+        # What another wall hides is told as what contains it, if there is such.
+        helps = alone[one.name] >= 1 + LEAST or (adds[one.name] >= 1 + LEAST and not wider)
         # What contains others is told if it brings more than each of these.
         within = [alone[other.name] for other in kept if not less(other.fitting, one.fitting)]
         if helps and alone[one.name] > max(within, default=0.0) * (1 + LEAST):
@@ -134,38 +145,49 @@ def _remedies(
     return found, best
 
 
-def _enough(forecast: Forecast, best: Sequence[Action]) -> list[list[str]]:
+def _enough(
+    forecast: Forecast, workload: WorkloadResult, best: Sequence[Action]
+) -> list[list[str]]:
     """Return the sets of actions that bring as much as all do, and need each of their members."""
-    most = forecast.mended(together(best))
+    most = by_mends(workload, together(best))
     found: list[set[str]] = []
     for size in range(1, len(best) + 1):
         for some in itertools.combinations(best, size):
             names = {one.name for one in some}
             if any(fewer <= names for fewer in found):
                 continue
-            if most.times(forecast.mended(together(some))) <= 1 + LEAST:
+            if forecast.gain(most, by_mends(workload, together(some))) <= 1 + LEAST:
                 found.append(names)
     return [[one.name for one in best if one.name in names] for names in found]
 
 
-def _left(forecast: Forecast, workload: WorkloadResult, mended: Taken) -> list[Left]:
+def _left(
+    forecast: Forecast, workload: WorkloadResult, mended: Taken, unused: Fitting
+) -> list[Left]:
     """Return the walls that stay and bound it, most first."""
-    best = forecast.without(mended)
     rest = without(workload, mended)
     found = []
     for wall in {key(one): one for one in rest.every_wall}.values():
         walls = [key(wall)]
         alone = all_of(workload, walls)
         others = [other for other in map(key, rest.every_wall) if other != key(wall)]
+        only = forecast.usual(without(rest, all_of(rest, others)))
         found.append(
             Left(
                 object=wall.name,
                 transfers=sum(one.transfers for one in rest.every_wall if key(one) == key(wall)),
                 part=any(line in mended for line in alone),
-                gain=forecast.without(alone).times(forecast.now),
-                adds=forecast.without({**mended, **alone}).times(best),
-                only=forecast.of(without(rest, all_of(rest, others))).relative.usual,
+                known=_known(alone, unused),
+                gain=forecast.gain(alone),
+                adds=forecast.gain({**mended, **alone}, mended),
+                only=only.each * only.alone,
             )
         )
     found = [one for one in found if one.adds >= 1 + LEAST or one.only <= 1 - LEAST]
     return sorted(found, key=lambda one: (one.only, -one.adds, one.object))
+
+
+def _known(lines: Iterable[int], unused: Fitting) -> list[str]:
+    """Return the mends that there are for some lines, in words."""
+    several = (mend for line in lines for mend in unused.get(line, ()) if mend.by != "none")
+    return list(dict.fromkeys(mend.words for mend in several))

@@ -56,6 +56,10 @@ class Left(Model):
     object: str
     transfers: float = Field(description="That are left, per operation, as measured.")
     part: bool = Field(description="Remedies take a part of it.")
+    known: list[str] = Field(
+        description="Mends for it that are not among the remedies, in words: there it is hidden "
+        "by another wall. Empty: nobody knows one."
+    )
     gain: float = Field(description="If it alone were gone, of what is there now.")
     adds: float = Field(description="If it were gone with all remedies of the list there.")
     only: float = Field(

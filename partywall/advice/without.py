@@ -19,7 +19,8 @@ from partywall.results.held import Held, HeldLock
 from partywall.results.result import Line, Lock, Wall, WorkloadResult
 
 MOSTLY = 0.5
-"""Share of a line's uses from which on a mend takes away all of them, unless it says a part."""
+"""Share of a wall's uses, by functions that a mend changes, from which on it takes away all of
+the lines that it is for, unless it says a part."""
 
 M = TypeVar("M", bound=Model)
 
@@ -55,11 +56,12 @@ def by_mends(workload: WorkloadResult, fitting: Mapping[int, Iterable[Mend]]) ->
     ``fitting``: by the number of a line, the mends that are for it.
     """
     found: dict[int, Gone] = {}
+    walls = by_wall(workload.every_line)
     for line in workload.every_line:
         mends = [mend for mend in fitting.get(number(line.address), ()) if touches(mend, line)]
         if not mends:
             continue
-        one = _gone(line, mends)
+        one = _gone(line, walls[key(line)], mends)
         known = found.get(number(line.address))
         # Of both kinds of work: what is said of the line is what most of it is.
         if known is None or one.share > known.share:
@@ -73,22 +75,30 @@ def all_of(workload: WorkloadResult, walls: Iterable[tuple[str, str]]) -> dict[i
     return {number(line.address): Gone() for line in workload.every_line if key(line) in wanted}
 
 
-def _gone(line: Line, mends: list[Mend]) -> Gone:
+def by_wall(lines: Iterable[Line]) -> dict[tuple[str, str], list[Line]]:
+    """Return lines by the `key` of their wall."""
+    found: dict[tuple[str, str], list[Line]] = {}
+    for line in lines:
+        found.setdefault(key(line), []).append(line)
+    return found
+
+
+def _gone(line: Line, wall: list[Line], mends: list[Mend]) -> Gone:
     functions: set[str] = set()
     for mend in mends:
         if not mend.functions:
             return Gone(part=mend.part)
-        share = _share(line, mend.functions)
-        if not mend.part and share >= MOSTLY:
+        if not mend.part and _share(wall, mend.functions) >= MOSTLY:
             return Gone()
         functions.update(mend.functions)
-    return Gone(_share(line, functions), frozenset(functions), part=True)
+    return Gone(_share([line], functions), frozenset(functions), part=True)
 
 
-def _share(line: Line, functions: Iterable[str]) -> float:
-    """Return which share of a line's uses is by some functions, or by whom they call."""
+def _share(lines: Iterable[Line], functions: Iterable[str]) -> float:
+    """Return which share of the uses of lines is by some functions, or by whom they call."""
     wanted = set(functions)
-    uses = [(one.reads + one.writes + one.atomics, set(at_work([one]))) for one in line.code]
+    code = [one for line in lines for one in line.code]
+    uses = [(one.reads + one.writes + one.atomics, set(at_work([one]))) for one in code]
     every = sum(uses_ for uses_, _ in uses)
     if not every:
         return 1.0
@@ -136,8 +146,9 @@ def without(workload: WorkloadResult, taken: Taken) -> WorkloadResult:
 
 def _left(walls: Iterable[Wall], lines: list[Line], taken: Taken) -> _Left:
     found = _Left()
+    lines_of = by_wall(lines)
     for wall in walls:
-        listed = [line for line in lines if key(line) == key(wall)]
+        listed = lines_of.get(key(wall), [])
         shares = [_kept(line.address, taken) for line in listed]
         known = sum(line.transfers for line in listed)
         stays = sum(line.transfers * share for line, share in zip(listed, shares, strict=True))
@@ -256,8 +267,9 @@ class _Under:
     def walls(self, left: _Left) -> list[Wall]:
         """Return the walls of these lines likewise."""
         found = []
+        lines_of = by_wall(left.lines)
         for wall in left.walls:
-            listed = [line for line in left.lines if key(line) == key(wall)]
+            listed = lines_of.get(key(wall), [])
             before = sum(line.locked for line in listed)
             after = sum(line.locked for line in self.lines(listed))
             found.append(_scaled(wall, after / before if before else self._share, "locked"))

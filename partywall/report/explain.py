@@ -83,6 +83,8 @@ def _remedy(remedy: Remedy) -> Flow:
     pieces = [text(remedy.name, "bold")]
     if remedy.at_most:
         pieces.append(text("(at most)"))
+    if round(remedy.gain, 2) == 1:
+        pieces.append(text(f"({remedy.adds:.2f} times with all mends that are known)"))
     return Flow(*pieces, *(text(said, "green") for said in _said(remedy)))
 
 
@@ -108,8 +110,9 @@ def _stays(one: Explained) -> Iterator[RenderableType]:
         yield text(clean)
         return
     behind = "with all of these" if one.together else "now"
-    yield text(f"what stays, {behind}; {clean}, {one.clean.times(least):.2f} times that")
-    table = columns(("transf/op", "if gone", "if alone"), "wall; a part: what mends leave of it")
+    yield text(f"{clean}, {one.clean.times(least):.2f} times what there is {behind}")
+    heading = "what stays; no mend is known but those told"
+    table = columns(("transf/op", "if gone", "if alone"), heading)
     for left in one.left[:WALLS]:
         table.add_row(rate(left.transfers), f"x {left.adds:.2f}", percent(left.only), _wall(left))
     yield table
@@ -118,7 +121,8 @@ def _stays(one: Explained) -> Iterator[RenderableType]:
 
 
 def _wall(left: Left) -> Flow:
-    return Flow(text(left.object, "bold red"), *([text("a part")] if left.part else []))
+    pieces = [text(left.object, "bold red"), *([text("(what is left)")] if left.part else [])]
+    return Flow(*pieces, *(text(said, "green") for said in left.known))
 
 
 def _checked(found: Checked) -> Iterator[RenderableType]:

@@ -153,6 +153,7 @@ def test_no_arguments_show_the_help(partywall: Partywall) -> None:
 COMMANDS = (
     *("check", "report", "compare", "diff", "predict", "model", "bench", "build", "kernel-tree"),
     *("bisect", "layout", "machine", "series", "workloads", "prepare", "doctor", "schema"),
+    "explain",
 )
 
 
@@ -571,7 +572,10 @@ def test_the_workloads_are_listed_from_anywhere(partywall: Partywall, tmp_path: 
 
 @pytest.mark.parametrize(
     "kind",
-    ["result", "compare", "diff", "predict", "model", "bench", "layout", "bisect", "machine"],
+    [
+        *("result", "compare", "diff", "predict", "model", "bench", "layout", "bisect"),
+        *("machine", "explain"),
+    ],
 )
 def test_every_schema_is_json_and_says_which_it_is(partywall: Partywall, kind: str) -> None:
     done = partywall("schema", kind)
@@ -595,6 +599,18 @@ def test_a_saved_result_is_predicted_from(partywall: Partywall, saved: Path) -> 
     found = json.loads(both.out)
     assert found["profile"]["name"] == "milan-2x48"
     assert [point["containers"] for point in found["workloads"][0]["after"]["points"]] == [1, 8]
+
+
+def test_what_would_help_is_told_of_a_saved_result(partywall: Partywall, saved: Path) -> None:
+    done = partywall("explain", saved, "-w", "signal")
+    assert (done.status, done.err) == (0, "")
+    assert "the whole series" in done.out
+    found = json.loads(partywall("explain", saved, "--json", "--at", "16").out)
+    assert found["schema"] == "partywall.explain/1"
+    assert [one["at"] for one in found["workloads"]] == [16, 16]
+    assert found["checked"] is None
+    refused(partywall("explain", saved, "-w", "fork"), USAGE, "fork", "signal")
+    refused(partywall("explain", saved, "--at", "0"), USAGE, "--at")
 
 
 def test_a_type_is_laid_out_from_all_that_is_saved(partywall: Partywall, saved: Path) -> None:

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What would help most: ranked, combined, and never more than the model says."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import builders
+import jsonschema
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+from test_without import wall
+
+from partywall.advice import checked, mends
+from partywall.advice.explain import MOST, explain
+from partywall.advice.explained import Explained, Explanation, Remedy
+from partywall.advice.mends import Mend
+from partywall.core.errors import UsageProblem
+from partywall.model import profiles
+from partywall.model.queues import predict
+from partywall.report import explain as view
+from partywall.results import document
+from partywall.results.result import Line, Result, WorkloadResult
+
+PROFILE = profiles.load(profiles.DEFAULT)
+
+Known = Callable[..., None]
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> Known:
+    """Make these mends all that are known."""
+
+    def these(*found: Mend) -> None:
+        monkeypatch.setattr(mends, "load", lambda: found)
+
+    return these
+
+
+def by_series(name: str, patch: str, **more: Any) -> Mend:
+    return Mend(object=name, by="series", patches=[patch], source="here", **more)
+
+
+def upstream(name: str, release: str, **more: Any) -> Mend:
+    return Mend(object=name, by="upstream", release=release, source="here", **more)
+
+
+def one(*lines: Line, at: int | None = None, **more: Any) -> Explained:
+    """What would help a workload with these walls."""
+    workload = builders.workload("w", list(lines), **more)
+    (found,) = explained(builders.result(workload), at=at).workloads
+    return found
+
+
+def explained(result: Result, at: int | None = None) -> Explanation:
+    return explain(result, PROFILE, result.workloads, at)
+
+
+def named(found: Explained) -> list[str]:
+    return [remedy.name for remedy in found.remedies]
+
+
+def of(found: Explained, name: str) -> Remedy:
+    (remedy,) = (remedy for remedy in found.remedies if remedy.name == name)
+    return remedy
+
+
+def shown(found: Explanation, width: int = 80) -> str:
+    file = io.StringIO()
+    view.render(found, Console(file=file, width=width))
+    return file.getvalue()
+
+
+def test_what_is_now_is_what_the_model_predicts() -> None:
+    result = builders.result(builders.signal())
+    (found,) = explained(result, at=16).workloads
+    (point,) = predict(result.workloads[0], PROFILE, [16]).points
+    assert (found.at, found.now.throughput) == (16, point.throughput)
+    assert found.now.transfers == pytest.approx(6.031)
+    assert explained(result, at=1000).workloads[0].at == PROFILE.cores
+
+
+def test_two_walls_that_hide_each_other_are_told_together(known: Known) -> None:
+    known(by_series("a", "one/0001"), by_series("b", "two/0001"))
+    found = one(wall("a", 4.0, 1), wall("b", 4.0, 2))
+    assert named(found)[0] == "the whole series"
+    alone = [of(found, f"series {topic}") for topic in ("one", "two")]
+    together = found.together
+    assert together is not None
+    for remedy in alone:
+        assert remedy.gain < 1.1 < 2 < remedy.adds
+        assert remedy.after.transfers == 4.0
+    assert together.times(found.now) == pytest.approx(of(found, "the whole series").gain)
+    assert found.enough == [["the whole series"], ["series one", "series two"]]
+
+
+def test_what_helps_most_comes_first(known: Known) -> None:
+    known(by_series("a", "one/0001"), upstream("b", "6.15"))
+    found = one(wall("a", 2.0, 1), wall("b", 8.0, 2))
+    assert named(found) == ["Linux 6.15", "series one"]
+    assert found.remedies[0].gain > found.remedies[1].gain
+    assert found.remedies[0].objects == ["b"]
+
+
+def test_a_release_brings_what_earlier_ones_have(known: Known) -> None:
+    known(upstream("a", "6.15"), upstream("b", "7.0"), upstream("c", "6.1"))
+    found = one(wall("a", 8.0, 1), wall("b", 4.0, 2), wall("c", 2.0, 3))
+    # Debian's 6.12 has what came with 6.1.
+    assert named(found) == ["Linux 7.0", "Linux 6.15"]
+    assert of(found, "Linux 7.0").objects == ["a", "b"]
+    assert of(found, "Linux 7.0").after.transfers == 2.0
+    assert [left.object for left in found.left] == ["c"]
+
+
+def test_what_brings_no_more_than_a_part_of_it_is_left_out(known: Known) -> None:
+    known(upstream("a", "6.15"), upstream("b", "7.0"), by_series("a", "one/0001"))
+    found = one(wall("a", 8.0, 1), wall("b", 0.02, 2))
+    assert named(found) == ["series one", "Linux 6.15"]
+
+
+def test_no_more_than_five_are_told(known: Known) -> None:
+    names = [f"v{n}" for n in range(9)]
+    known(*(by_series(name, f"t{name}/0001") for name in names))
+    found = one(*(wall(name, 1.0 + n, n) for n, name in enumerate(names)), at=4)
+    assert len(found.remedies) == MOST
+    assert found.together is not None
+    # The whole series is one of them.
+    assert found.together.transfers == 0.0
+
+
+def test_a_part_is_at_most_as_much(known: Known) -> None:
+    code = [builders.site("f", 0, "", atomics=1.0), builders.site("g", 0, "", atomics=1.0)]
+    known(upstream("a", "6.15", functions=["f"], part=True))
+    found = one(wall("a", 8.0, 1, code=code))
+    (remedy,) = found.remedies
+    assert remedy.at_most
+    assert remedy.after.transfers == pytest.approx(4.0)
+    (left,) = found.left
+    assert (left.object, left.part, left.known) == ("a", True, [])
+    assert "(at most)" in shown(_document(found))
+    known(upstream("a", "6.15"))
+    assert not one(wall("a", 8.0, 1, code=code)).remedies[0].at_most
+
+
+def test_walls_that_nobody_can_mend_are_told_with_what_they_hide(known: Known) -> None:
+    known(by_series("b", "one/0001"))
+    found = one(wall("a", 8.0, 1), wall("b", 0.5, 2), wall("c", 0.4, 3))
+    # The other one hides what the mend brings, and it is told where it belongs.
+    assert found.remedies == []
+    a, *others = found.left
+    assert (a.object, a.known) == ("a", [])
+    assert a.gain > 1.5
+    assert a.only < 0.5
+    assert {left.object for left in others} == {"b", "c"}
+    (b,) = (left for left in others if left.object == "b")
+    assert b.known == ["series one/0001"]
+    assert b.only < 1
+
+
+def test_what_all_the_remedies_bring_is_never_more_than_without_walls() -> None:
+    for workload in (builders.signal(), builders.false_sharing(), builders.many_walls()):
+        (found,) = explained(builders.result(workload)).workloads
+        assert found.clean.relative.usual > 0.9
+        for remedy in found.remedies:
+            assert 1 <= remedy.gain <= found.clean.times(found.now) + 1e-9
+            assert remedy.after.times(found.now) == pytest.approx(remedy.gain)
+        if found.together is not None:
+            best = max(remedy.gain for remedy in found.remedies)
+            assert best <= found.together.times(found.now) + 1e-9
+
+
+def test_debians_kernel_is_helped_by_what_was_measured_to_help() -> None:
+    result = builders.result(builders.signal(), builders.false_sharing())
+    signal, overlay = explained(result).workloads
+    assert named(signal)[0] == "the whole series"
+    assert set(named(overlay)) == {"series overlayfs", "Linux 6.13"}
+    assert (overlay.of, overlay.scope) == ("CPUs", "within")
+
+
+def test_a_workload_without_walls_has_nothing_to_mend() -> None:
+    found = explained(builders.result(builders.isolated()))
+    (only,) = found.workloads
+    assert (only.remedies, only.together, only.left, only.enough) == ([], None, [], [])
+    assert "no wall: nothing here would help" in shown(found)
+
+
+def _document(*found: Explained) -> Explanation:
+    result = builders.result()
+    return Explanation(kernel=result.kernel, profile=PROFILE, workloads=list(found))
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_no_row_is_wider_than_the_terminal(width: int) -> None:
+    result = builders.result(builders.signal(), builders.false_sharing(), builders.many_walls())
+    text = shown(explained(result), width)
+    assert all(cell_len(line) <= width for line in text.splitlines())
+    words = " ".join(text.split())
+    assert "as much as all bring: the whole series; or series ucounts with" in words
+    assert "no mend is known that would help" in words
+
+
+def test_the_json_fits_its_schema_and_is_the_same_each_time() -> None:
+    result = builders.result(builders.signal(), builders.many_walls(12))
+    text = document.dump(_with_check(result))
+    jsonschema.validate(json.loads(text), document.schema(Explanation))
+    assert text == document.dump(_with_check(result))
+    assert Explanation.model_validate_json(text).checked is not None
+
+
+# What is run
+
+
+def _with_check(result: Result) -> Explanation:
+    found = explained(result)
+    came = _told(result, builders.signal())
+    both = checked.Checked(checks=[came], failed=[])
+    return found.model_copy(update={"checked": both})
+
+
+def _told(result: Result, after: WorkloadResult) -> checked.Check:
+    """What is told of a signal that was run with the series."""
+    found = explained(result)
+    (trial, *_) = checked.trials(result, found.workloads[0])
+    before = (result.workloads[0], found.workloads[0])
+    return checked.told(result, PROFILE, trial, before, builders.result(after))
+
+
+def test_the_series_is_run_beside_the_same_without_it() -> None:
+    result = builders.result(builders.signal())
+    (trial,) = checked.trials(result, explained(result).workloads[0])
+    assert (trial.kernel, trial.beside, trial.option) == ("partywall", "stock", None)
+    assert {"ucounts/0001", "apparmor/0001"} <= trial.series
+    stock = result.kernel.model_copy(update={"source": "stock (linux-source 6.12.117)"})
+    (own,) = checked.trials(
+        result.model_copy(update={"kernel": stock}), explained(result).workloads[0]
+    )
+    assert (own.kernel, own.beside) == ("partywall", None)
+    newer = stock.model_copy(update={"source": "debian 7.3.4", "release": "7.3.4+deb13-cloud"})
+    (later,) = checked.trials(
+        result.model_copy(update={"kernel": newer}), explained(result).workloads[0]
+    )
+    assert (later.kernel, later.beside) == ("partywall@7.3", "stock@7.3")
+    # Which has no patch for AppArmor.
+    assert not any(name.startswith("apparmor/") for name in later.series)
+
+
+def test_a_release_is_run_as_debian_has_it_and_an_option_on_the_kernel_at_hand(
+    known: Known,
+) -> None:
+    known(
+        upstream("a", "6.15"),
+        upstream("b", "7.0"),
+        Mend(object="c", by="option", option="layers", says="it", source="here"),
+    )
+    workload = builders.workload("w", [wall("a", 8.0, 1), wall("b", 8.0, 2), wall("c", 8.0, 3)])
+    result = builders.result(workload)
+    release, option = checked.trials(result, explained(result, at=4).workloads[0])
+    assert release.kernel == checked.NEWEST
+    assert "Linux 7.0" in release.name
+    assert (option.kernel, option.option) == (None, "layers")
+
+
+def test_what_came_is_told_beside_what_was_predicted() -> None:
+    result = builders.result(builders.signal())
+    left = builders.signal().walls[1]
+    assert left.object.name == "init_ucounts"
+    new = wall("new", 1.0, 9)
+    came = _told(result, builders.workload("signal", [left, new]))
+    assert came.predicted.transfers == 0.0
+    assert came.measured.transfers == pytest.approx(3.0)
+    assert (came.still, came.new) == (["init_ucounts"], ["new"])
+    assert came.predicted.times(came.now) > came.measured.times(came.now) > 1
+    same = _told(result, builders.workload("signal", []))
+    assert (same.still, same.new) == ([], [])
+
+
+def test_what_was_run_is_shown_in_80_columns() -> None:
+    result = builders.result(builders.signal())
+    found = _with_check(result)
+    assert found.checked is not None
+    failed = checked.Failure(title="w, x", operation="one", why="the guest failed")
+    came = found.checked.model_copy(update={"failed": [failed]})
+    text = shown(found.model_copy(update={"checked": came}))
+    assert all(cell_len(line) <= 80 for line in text.splitlines())
+    words = " ".join(text.split())
+    assert "still a wall: init_ucounts, kmalloc-256: struct aa_label" in words
+    assert "not run: w, x: the guest failed" in words
+
+
+def test_what_was_measured_is_run_as_it_was() -> None:
+    server = builders.workload("redis", [], variant="get")
+    assert checked.workload_of(server).title == "redis/get"
+    with pytest.raises(UsageProblem, match="a program of yours"):
+        checked.workload_of(builders.workload("mine", []))
+    result = builders.result(builders.signal())
+    usual = checked.guest.command_line(result.kernel.release)
+    for line, expected in ((usual, ""), (f"{usual} apparmor=0", "apparmor=0")):
+        there = result.environment.model_copy(update={"command_line": line})
+        assert checked.parameters(result.model_copy(update={"environment": there})) == expected
