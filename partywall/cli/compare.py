@@ -20,12 +20,14 @@ from partywall.cli.options import (
     json_option,
     progress_on_terminal,
     results_option,
+    say,
     shape_of,
     timeout_option,
     workload_options,
     write_html,
 )
 from partywall.cli.readers import Reader
+from partywall.core.errors import PartywallError
 from partywall.kernels import Kernel, Request
 from partywall.measure import run
 from partywall.measure.ready import resolve, with_roots
@@ -91,11 +93,10 @@ def compare_command(
     chosen = workloads.select(names, more=workloads.load_servers())
     shape = shape_of(containers, cpus)
     more: dict[str, Any] = {"timeout": timeout} | ({} if jobs is None else {"jobs": jobs})
+    rootless: dict[str, PartywallError] = {}
     if not (store.is_name(before) and store.is_name(after)):
         with progress_on_terminal() as progress:
-            _, rootless = with_roots(chosen, progress)
-        for title, error in rootless.items():
-            raise type(error)(f"{title}: {error.message}", error.hint)
+            chosen, rootless = with_roots(chosen, progress)
     # Both are made ready first: nothing is measured if one can't be.
     found: list[Result] = []
     for what, ready in [(what, _ready(what)) for what in (before, after)]:
@@ -112,4 +113,8 @@ def compare_command(
     if html_file is not None:
         old, new = found
         write_html(html_file, old, new, profile)
-    return OVER_LIMIT if fail_above is not None and compared.worst > fail_above else 0
+    status = OVER_LIMIT if fail_above is not None and compared.worst > fail_above else 0
+    for title, error in rootless.items():
+        say(type(error)(f"{title}: {error.message}", error.hint))
+        status = error.exit_code
+    return status

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -11,6 +12,7 @@ from partywall import workloads
 from partywall.cli.options import (
     FILE,
     commands,
+    given,
     json_option,
     progress_on_terminal,
     runs_option,
@@ -24,6 +26,9 @@ from partywall.core.errors import UsageProblem
 from partywall.core.progress import Progress
 from partywall.model import machine as model
 from partywall.results import document, store
+
+TO_TIME: Final = {"name": "--workload", "seconds": "--seconds", "runs": "--runs"}
+"""Options of the container that is timed, by their parameters."""
 
 
 def _constant(
@@ -76,6 +81,12 @@ def machine_command(
 
     Prints a machine's file, or writes it to --output; --profile of other commands takes it.
     """
+    unused = [option for option in TO_TIME if given(option)]
+    if counted is None and unused:
+        raise UsageProblem(
+            f"{TO_TIME[unused[0]]} is of the container that --instruction-ns times",
+            "leave it out, or give that as well",
+        )
     if output is not None and output.suffix != ".toml":
         raise UsageProblem(f"{output} is no name for a machine's file", "it has to end in .toml")
     there = cpus.allowed()

@@ -3,21 +3,26 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
+from pathlib import Path
+from typing import Any
 
 import builders
 import jsonschema
 import pytest
 from rich.console import Console
 
-from partywall.core.errors import UsageProblem
+from partywall import workloads
+from partywall.cli import commands
+from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.topology import Topology
 from partywall.report import compare as view
 from partywall.results import compare, document
 from partywall.results.compare import Comparison
 from partywall.results.counts import CallCount, Instructions
-from partywall.results.result import Sums
+from partywall.results.result import Result, Sums
 
 BEFORE = builders.result(builders.signal(), builders.isolated())
 
@@ -168,3 +173,27 @@ def test_the_json_fits_its_schema() -> None:
     text = document.dump(without_walls())
     jsonschema.validate(json.loads(text), document.schema(Comparison))
     assert compare.Comparison.model_validate_json(text) == without_walls()
+
+
+def test_a_root_that_can_not_be_stops_no_comparison_of_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = importlib.import_module("partywall.cli.compare")
+    ran: list[Any] = []
+
+    def measured(wanted: Any, what: str, folder: Path) -> Result:
+        ran.append((what, [one.title for one in wanted.workloads]))
+        return builders.result(builders.signal())
+
+    left = workloads.select(["signal"])
+    failed = {"redis/get": EnvironmentProblem("no package redis-server", "look for it")}
+    monkeypatch.setattr(command, "with_roots", lambda chosen, progress: (left, failed))
+    monkeypatch.setattr(command, "_ready", lambda what: object())
+    monkeypatch.setattr(command, "_measured", measured)
+    words = ["compare", "stock", "partywall", "-w", "signal", "-w", "redis/get"]
+    status = commands.main(words, standalone_mode=False)
+    out, err = capsys.readouterr()
+    assert status == EnvironmentProblem.exit_code
+    assert ran == [("stock", ["signal"]), ("partywall", ["signal"])]
+    assert "init_ucounts" in out
+    assert "redis/get: no package redis-server" in err

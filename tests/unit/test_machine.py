@@ -132,6 +132,19 @@ def test_a_result_that_is_none_is_refused_before_anything_is_measured(tmp_path: 
     assert str(file) in err
 
 
+@pytest.mark.parametrize(
+    "option",
+    [("--workload", "fork"), ("--seconds", "2.0"), ("--runs", "3")],
+    ids=lambda one: one[0],
+)
+def test_what_is_of_the_container_is_refused_where_none_is_timed(option: tuple[str, str]) -> None:
+    # Given, be it the value that it has anyhow.
+    status, out, err = run("machine", *option)
+    assert (status, out) == (2, "")
+    assert option[0] in err
+    assert "--instruction-ns" in err
+
+
 def test_a_file_that_profiles_would_not_take_is_not_written(tmp_path: Path) -> None:
     status, out, err = run("machine", "--output", tmp_path / "mine.txt")
     assert (status, out) == (2, "")
