@@ -17,7 +17,6 @@ from partywall.analyse.verdict import AT
 from partywall.core.errors import PartywallError, UsageProblem
 from partywall.core.progress import Progress
 from partywall.kernels import Kernel, Request
-from partywall.kernels.series import bases, read
 from partywall.measure import run
 from partywall.measure.ready import resolve, with_roots
 from partywall.model.profiles import Profile
@@ -73,11 +72,10 @@ def trials(result: Result, explained: Explained) -> list[Trial]:
 
 def _of_series(result: Result) -> Trial:
     number = mends.version(result.kernel.release)
-    version = ".".join(map(str, number))
-    known = bases.known()
-    base = known[version] if version in known else bases.get()
-    behind = "" if base.version == bases.get().version else f"@{base.version}"
-    names = frozenset(f"{one.topic}/{one.path.name[:4]}" for one in read(base.folder))
+    if not mends.patches(number):
+        number = mends.SERIES
+    behind = "" if number == mends.SERIES else f"@{'.'.join(map(str, number))}"
+    names = mends.patches(number)
     beside = None if result.kernel.source.split()[0] == f"stock{behind}" else f"stock{behind}"
     return Trial(f"partywall{behind}", f"partywall{behind}", beside, series=names)
 

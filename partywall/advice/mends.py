@@ -18,13 +18,15 @@ from typing import Literal
 
 from pydantic import Field
 
+from partywall.kernels import series
+from partywall.kernels.series import bases
 from partywall.results.document import Model
 from partywall.results.result import Line, Result, WorkloadResult
 from partywall.results.setting import NO_APPARMOR, OWN_PROFILES
 from partywall.results.sites import Site
 
 SERIES = (6, 12)
-"""The version of Linux that our series is for."""
+"""The version of Linux that all of our series is for; other versions have parts of it."""
 
 FILE = Path(__file__).resolve().parent / "mends.toml"
 
@@ -111,6 +113,15 @@ def version(release: str) -> tuple[int, ...]:
     return tuple(map(int, found.groups())) if found else ()
 
 
+@functools.cache
+def patches(release: tuple[int, ...]) -> frozenset[str]:
+    """Return the patches that there are for a version of Linux, as mends name them."""
+    base = bases.known().get(".".join(map(str, release)))
+    if base is None:
+        return frozenset()
+    return frozenset(f"{one.topic}/{one.path.name[:4]}" for one in series.read(base.folder))
+
+
 def _can(option: Option, workload: WorkloadResult) -> bool:
     """Whether containers of a workload can be started with it, and are not yet."""
     if workload.scope != "between":
@@ -142,6 +153,8 @@ class Advice:
     def _for_it(self, mend: Mend) -> Mend:
         """Say of patches that are made for another kernel which one that is."""
         if mend.by != "series" or self._release == SERIES:
+            return mend
+        if self._release and set(mend.patches) <= patches(self._release):
             return mend
         said = f"{mend.says}; made" if mend.says else "made"
         return mend.model_copy(update={"says": f"{said} for Linux {SERIES[0]}.{SERIES[1]}"})

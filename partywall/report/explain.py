@@ -67,7 +67,10 @@ def _workload(one: Explained) -> Iterator[RenderableType]:
             table.add_row(*_gain(remedy.gain, remedy.after), _remedy(remedy))
         if one.together is not None and len(one.remedies) > 1:
             gain = one.together.times(one.now)
-            table.add_row(*_gain(gain, one.together), text("all of these together", "bold"))
+            pieces = [text("all of these together", "bold")]
+            if any(remedy.at_most for remedy in one.remedies):
+                pieces.append(text("(at most)"))
+            table.add_row(*_gain(gain, one.together), Flow(*pieces))
         yield table
         yield from _combined(one)
     else:
@@ -131,7 +134,7 @@ def _checked(found: Checked) -> Iterator[RenderableType]:
         "transfers/op and instructions were measured; op/s of each at N are the model's of these",
         "dim",
     )
-    table = columns(("transf/op", "then", "ran", "times", "ran"), "what was run")
+    table = columns(("transf/op", "predicted", "ran", "times", "ran"), "what was run")
     for one in found.checks:
         table.add_row(
             rate(one.now.transfers),

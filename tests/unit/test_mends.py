@@ -121,8 +121,9 @@ def test_patches_say_for_which_kernel_they_are_made() -> None:
         at_hand = result.model_copy(update={"kernel": kernel})
         (workload,) = at_hand.workloads
         found = [m for wall in workload.walls for m in Advice(at_hand).on([wall], workload)]
-        assert found
-        assert all(("made for Linux 6.12" in mend.words) == expected for mend in found)
+        told = {mend.patches[0]: "made for Linux 6.12" in mend.words for mend in found}
+        # 7.3 has a series of its own, and in that what charges a signal.
+        assert told == {"ucounts/0001": False, "apparmor/0001": expected}
 
 
 def _words(workload: WorkloadResult) -> list[str]:
