@@ -97,16 +97,20 @@ def check(
         beside = _run(result, trial.beside, None, several, progress) if trial.beside else {}
         ran = _run(result, trial.kernel, trial.option, several, progress)
         for number, (one, explained) in enumerate(several):
-            after = ran[number]
+            after, other = ran[number], beside.get(number)
+            for name, became in ((trial.beside, other), (trial.name, after)):
+                if isinstance(became, PartywallError):
+                    failed.append(_failure(f"{one.title}, {name}", one, became))
             if isinstance(after, PartywallError):
-                why = f"{after.message}; {after.hint}" if after.hint else after.message
-                title = f"{one.title}, {trial.name}"
-                failed.append(Failure(title=title, operation=one.operation, why=why))
                 continue
-            there = beside.get(number)
-            other = None if there is None or isinstance(there, PartywallError) else there
+            other = None if isinstance(other, PartywallError) else other
             checks.append(told(result, found.profile, trial, (one, explained), after, other))
     return Checked(checks=checks, failed=failed)
+
+
+def _failure(title: str, one: WorkloadResult, error: PartywallError) -> Failure:
+    why = f"{error.message}; {error.hint}" if error.hint else error.message
+    return Failure(title=title, operation=one.operation, why=why)
 
 
 def told(

@@ -178,6 +178,17 @@ def test_a_program_of_ones_own_is_measured_in_its_window(program: Program, tmp_p
     assert {"init_ucounts", "kmalloc-512: struct aa_profile"} == set(names)
 
 
+def test_containers_with_a_profile_each_share_the_count_of_none(tmp_path: Path) -> None:
+    done = partywall(
+        *("check", "-w", "signal", "-n", 2, "--apparmor", "own", "--json"),
+        *("--results", tmp_path / "r"),
+    )
+    assert done.returncode == 0, done.stderr
+    (signal_,) = store.parse(done.stdout).workloads
+    assert signal_.confinement == "docker (an AppArmor profile each)"
+    assert {wall.name for wall in signal_.found} == {"init_ucounts"}
+
+
 def test_what_a_kernel_thread_does_for_a_program_is_charged_to_it(
     program: Program, tmp_path: Path
 ) -> None:

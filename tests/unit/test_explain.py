@@ -19,7 +19,8 @@ from partywall.advice import checked, mends
 from partywall.advice.explain import MOST, explain
 from partywall.advice.explained import Explained, Explanation, Remedy
 from partywall.advice.mends import Mend
-from partywall.core.errors import UsageProblem
+from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.core.progress import Quiet
 from partywall.model import profiles
 from partywall.model.queues import predict
 from partywall.report import explain as view
@@ -289,6 +290,34 @@ def test_what_was_run_is_shown_in_80_columns() -> None:
     words = " ".join(text.split())
     assert "still a wall: init_ucounts, kmalloc-256: struct aa_label" in words
     assert "not run: w, x: the guest failed" in words
+
+
+def test_what_fails_is_told_and_stops_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = builders.result(builders.signal(), builders.false_sharing())
+    wanted = result.workloads
+    broken = EnvironmentProblem("no such package", "look for it")
+
+    def resolve(request: Any, progress: Any) -> str:
+        if request.kernel in ("stock", checked.NEWEST):
+            raise broken
+        return str(request.kernel)
+
+    def measured(result: Result, kernel: str, option: Any, one: Any, progress: Any) -> Result:
+        return builders.result(one.model_copy(update={"walls": [], "objects": []}))
+
+    monkeypatch.setattr(checked, "resolve", resolve)
+    monkeypatch.setattr(checked, "_measured", measured)
+    came = checked.check(result, explained(result), wanted, Quiet())
+    assert [(one.title, one.name) for one in came.checks] == [
+        ("signal", "partywall"),
+        ("overlay/access-shared", "partywall"),
+    ]
+    assert all(one.beside is None for one in came.checks)
+    assert {one.title.partition(", ")[2] for one in came.failed} == {
+        "stock",
+        f"{checked.NEWEST}, for Linux 6.13",
+    }
+    assert all(one.why == "no such package; look for it" for one in came.failed)
 
 
 def test_what_was_measured_is_run_as_it_was() -> None:
