@@ -128,6 +128,7 @@ def _remedies(
     for one in best:
         taken = by_mends(workload, one.fitting)
         lines = [line for line in workload.every_line if number(line.address) in taken]
+        lines = [line for line in lines if taken[number(line.address)].share]
         found.append(
             Remedy(
                 kind=one.kind,
@@ -176,7 +177,7 @@ def _left(
             Left(
                 object=wall.name,
                 transfers=sum(one.transfers for one in rest.every_wall if key(one) == key(wall)),
-                part=any(line in mended for line in alone),
+                part=any(line in mended and mended[line].share for line in alone),
                 known=_known(alone, unused),
                 gain=forecast.gain(alone),
                 adds=forecast.gain({**mended, **alone}, mended),

@@ -68,6 +68,12 @@ class Mend(Model):
     release: str | None = Field(default=None, description="Of Linux, the first that has it.")
     commit: str | None = None
     part: bool = Field(default=False, description="It takes away a part of the wall.")
+    most: float = Field(
+        default=1.0,
+        ge=0,
+        le=1,
+        description="Of a part: what it takes at most of what its functions do there.",
+    )
     says: str = Field(default="", description="What to do or to know, in words.")
     source: str = Field(description="Where this is from.")
 

@@ -30,8 +30,8 @@ class Gone:
     """What is gone of one line. ``share``: of its visits and transfers, 0..1."""
 
     share: float = 1.0
-    functions: frozenset[str] | None = None
-    """Those that are; None: all code."""
+    functions: Mapping[str, float] | None = None
+    """Of what each of these does, which share is; None: ``share``, of all code."""
     part: bool = False
     """No more than that: how much of it a mend takes is not known."""
 
@@ -84,14 +84,22 @@ def by_wall(lines: Iterable[Line]) -> dict[tuple[str, str], list[Line]]:
 
 
 def _gone(line: Line, wall: list[Line], mends: list[Mend]) -> Gone:
-    functions: set[str] = set()
+    functions: dict[str, float] = {}
+    of_all = 0.0
     for mend in mends:
-        if not mend.functions:
-            return Gone(part=mend.part)
-        if not mend.part and _share(wall, mend.functions) >= MOSTLY:
+        if not mend.part and (not mend.functions or _share(wall, mend.functions) >= MOSTLY):
             return Gone()
-        functions.update(mend.functions)
-    return Gone(_share([line], functions), frozenset(functions), part=True)
+        of_all = max(of_all, 0.0 if mend.functions else mend.most)
+        for name in mend.functions:
+            functions[name] = max(functions.get(name, 0.0), mend.most)
+    by_code = [
+        (uses, max([of_all, *(functions.get(name, 0.0) for name in at_work([one]))]))
+        for one in line.code
+        for uses in [one.reads + one.writes + one.atomics]
+    ]
+    every = sum(uses for uses, _ in by_code)
+    share = sum(uses * most for uses, most in by_code) / every if every else 1.0
+    return Gone(share, None if of_all else functions, part=True)
 
 
 def _share(lines: Iterable[Line], functions: Iterable[str]) -> float:
@@ -222,7 +230,8 @@ def _lock_kept(lock: Lock, held: Held | None, taken: Taken) -> float:
     if not every:
         return max(0.0, 1 - gone.share)
     # Who has it for how long says more of it than how often its word is touched.
-    return sum(holder.ns for holder in holders if holder.by not in gone.functions) / every
+    gone_ns = sum(holder.ns * gone.functions.get(holder.by, 0.0) for holder in holders)
+    return 1 - gone_ns / every
 
 
 def _held(held: Held, taken: Taken) -> Held:
@@ -237,8 +246,8 @@ def _held_left(lock: HeldLock, taken: Taken) -> list[HeldLock]:
         return [lock]
     functions = gone.functions
     if functions is None:
-        return []
-    left = [one for one in lock.holders if one.by not in functions]
+        return [] if gone.share >= 1 else [lock]
+    left = [one for one in lock.holders if functions.get(one.by, 0.0) < 1]
     return [lock.model_copy(update={"holders": left})] if left else []
 
 

@@ -77,11 +77,22 @@ def test_a_part_is_as_much_as_its_functions_use() -> None:
     workload = builders.workload("w", [wall("lock", 4.0, 1, code=code)])
     (line,) = workload.walls
     taken = by_mends(workload, {number(line.address): [mend("lock", functions=["f"], part=True)]})
-    assert taken == {number(line.address): Gone(0.75, frozenset(["f"]), part=True)}
+    assert taken == {number(line.address): Gone(0.75, {"f": 1.0}, part=True)}
     left = without(workload, taken)
     assert left.walls[0].transfers == left.found[0].transfers == pytest.approx(1.0)
     assert left.walls[0].write_visits == pytest.approx(1.0)
     assert left.between == pytest.approx(1.0)
+
+
+def test_a_part_of_which_it_is_known_how_large_it_is_takes_no_more() -> None:
+    code = [builders.site("f", 0, "", atomics=3.0), builders.site("g", 0, "", atomics=1.0)]
+    workload = builders.workload("w", [wall("lock", 4.0, 1, code=code)])
+    (at,) = (number(line.address) for line in workload.walls)
+    half = mend("lock", functions=["f"], part=True, most=0.5)
+    assert by_mends(workload, {at: [half]})[at].share == 0.375
+    none = mend("lock", part=True, most=0.0)
+    assert by_mends(workload, {at: [none]})[at].share == 0.0
+    assert by_mends(workload, {at: [none, half]})[at] == Gone(0.375, {"f": 0.5}, part=True)
 
 
 def test_a_mend_takes_all_of_a_line_that_its_functions_use_mostly() -> None:
