@@ -123,6 +123,21 @@ def test_what_brings_no_more_than_a_part_of_it_is_left_out(known: Known) -> None
     assert named(found) == ["series one", "Linux 6.15"]
 
 
+def test_what_a_wall_hides_is_told_as_a_part_of_what_mends_both(known: Known) -> None:
+    lines = (wall("a", 2.0, 1), wall("b", 8.0, 2))
+    known(upstream("a", "6.15"), upstream("b", "7.0"))
+    assert named(one(*lines)) == ["Linux 7.0"]
+    # By itself where nothing contains it: it brings much once the other one is gone.
+    known(upstream("a", "6.15"), by_series("b", "one/0001"))
+    found = one(*lines)
+    assert named(found) == ["series one", "Linux 6.15"]
+    hidden = of(found, "Linux 6.15")
+    assert hidden.gain < 1.005 < 1.5 < hidden.adds
+    assert f"({hidden.adds:.2f} times with all mends that are known)" in " ".join(
+        shown(_document(found)).split()
+    )
+
+
 def test_no_more_than_five_are_told(known: Known) -> None:
     names = [f"v{n}" for n in range(9)]
     known(*(by_series(name, f"t{name}/0001") for name in names))
