@@ -74,6 +74,10 @@ class Mend(Model):
         le=1,
         description="Of a part: what it takes at most of what its functions do there.",
     )
+    held: bool = Field(
+        default=True,
+        description="Of a lock, it takes time for which that is held; else alone times that it is.",
+    )
     says: str = Field(default="", description="What to do or to know, in words.")
     source: str = Field(description="Where this is from.")
 

@@ -34,6 +34,8 @@ class Gone:
     """Of what each of these does, which share is; None: ``share``, of all code."""
     part: bool = False
     """No more than that: how much of it a mend takes is not known."""
+    held: bool = True
+    """A lock there is held for less time; else it is alone taken less often."""
 
 
 Taken = Mapping[int, Gone]
@@ -98,8 +100,9 @@ def _gone(line: Line, wall: list[Line], mends: list[Mend]) -> Gone:
         for uses in [one.reads + one.writes + one.atomics]
     ]
     every = sum(uses for uses, _ in by_code)
-    share = sum(uses * most for uses, most in by_code) / every if every else 1.0
-    return Gone(share, None if of_all else functions, part=True)
+    share = sum(uses * most for uses, most in by_code) / every if every else of_all
+    held = any(mend.held for mend in mends)
+    return Gone(share, None if of_all else functions, part=True, held=held)
 
 
 def _share(lines: Iterable[Line], functions: Iterable[str]) -> float:
@@ -207,9 +210,16 @@ def _locks(workload: WorkloadResult, taken: Taken, left: list[Line]) -> list[Loc
         word = min(lock.word_transfers, lock.transfers)
         fetched = word + (lock.transfers - word) * stays
         under = fetched / lock.transfers if lock.transfers else 1.0
-        rates = ("exclusive", "shared", "instructions", "own", "slept", "waited")
-        scaled = _scaled(lock, kept, *rates, "word_transfers")
-        found.append(_scaled(scaled, kept * under, "transfers", "last_transfers"))
+        gone = taken.get(number(lock.address), Gone(0.0))
+        rates = ("exclusive", "shared", "slept", "waited", "word_transfers")
+        scaled = _scaled(lock, kept, *rates)
+        if gone.held:
+            scaled = _scaled(scaled, kept, "instructions", "own")
+            found.append(_scaled(scaled, kept * under, "transfers", "last_transfers"))
+            continue
+        # What is fetched under it is, but for its own line, each time that it is taken.
+        less = (fetched - word * (1 - kept)) / lock.transfers if lock.transfers else 1.0
+        found.append(_scaled(scaled, less, "transfers", "last_transfers"))
     return found
 
 
@@ -222,7 +232,7 @@ def _lock_kept(lock: Lock, held: Held | None, taken: Taken) -> float:
     gone = taken.get(number(lock.address))
     if gone is None:
         return 1.0
-    if gone.functions is None:
+    if gone.functions is None or not gone.held:
         return max(0.0, 1 - gone.share)
     known = [one for one in held.locks if one.address == lock.address] if held else []
     holders = [holder for one in known for holder in one.alone]
@@ -245,6 +255,8 @@ def _held_left(lock: HeldLock, taken: Taken) -> list[HeldLock]:
     if gone is None:
         return [lock]
     functions = gone.functions
+    if not gone.held:
+        return [lock]
     if functions is None:
         return [] if gone.share >= 1 else [lock]
     left = [one for one in lock.holders if functions.get(one.by, 0.0) < 1]

@@ -149,6 +149,22 @@ def test_what_is_no_longer_fetched_under_a_lock_keeps_nobody_out() -> None:
     assert left.walls[0].locked == 2.0
 
 
+def test_a_lock_that_is_taken_less_often_is_held_for_as_long() -> None:
+    workload = _locked()
+    (line, _) = workload.walls
+    at = number(line.address)
+    rarer = mend("lock", part=True, most=0.5, held=False)
+    left = without(workload, by_mends(workload, {at: [rarer]}))
+    (lock,) = left.locks
+    assert (lock.exclusive, lock.instructions, lock.own) == (0.5, 4000.0, 4000.0)
+    # Of five that are fetched under it two were its own line's, and one is left of these.
+    assert (lock.word_transfers, lock.transfers, lock.last_transfers) == (1.0, 4.0, 4.0)
+    assert [one.transfers for one in left.walls] == [3.0, 1.0]
+    shorter = without(workload, by_mends(workload, {at: [mend("lock", part=True, most=0.5)]}))
+    assert shorter.locks[0].instructions == 2000.0
+    assert each(workload) < each(left) < each(shorter)
+
+
 def test_of_two_locks_one_keeps_what_is_fetched_under_it() -> None:
     lines = [wall(name, 2.0, at, locked=2.0) for at, name in enumerate("abc", 1)]
     locks = [
