@@ -104,5 +104,12 @@ RELEASE = bookworm
 deb-program:
 	@scripts/try-deb $(RELEASE)
 
+# The series as packages of a kernel (docs/kernel-packages.md): hours on two cores.
+FLAVOUR = cloud-amd64
+REVISION = 1
+.PHONY: deb
+deb: setup
+	@$(PARTYWALL) series package dist/$(FLAVOUR) --flavour $(FLAVOUR) --revision $(REVISION)
+
 clean:
 	rm -rf .venv dist partywall/record/recorder/target

@@ -13,6 +13,8 @@ from partywall.cli.readers import Reader
 from partywall.core.errors import UsageProblem
 from partywall.guest import boots
 from partywall.kernels import series
+from partywall.kernels.debs.build import Wanted, package
+from partywall.kernels.debs.words import FLAVOURS
 from partywall.kernels.series import configurations, export, prove
 
 
@@ -68,6 +70,51 @@ def series_export(
     folder = base.folder if base else None
     for mail in export.export(topic, tree, into, cover=cover, revision=revision, folder=folder):
         click.echo(mail)
+    return 0
+
+
+@series_group.command(
+    "package",
+    examples=(
+        "partywall series package debs",
+        "partywall series package debs --flavour amd64 --revision 2",
+    ),
+)
+@click.argument("into", type=FOLDER, metavar="DIR")
+@click.option(
+    "--flavour",
+    type=click.Choice(list(FLAVOURS)),
+    default="cloud-amd64",
+    show_default=True,
+    help="Debian's kernel whose configuration it has.",
+)
+@click.option(
+    "--revision",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Of packages of one source of Debian's; the next one for a series that changed.",
+)
+@click.option(
+    "--lsmod",
+    type=FILE,
+    metavar="FILE",
+    help="Build no other modules than FILE has, which lsmod wrote on the machine that it is for.",
+)
+@click.option(
+    "--over", type=FILE, metavar="FILE", help="Lay FILE's options over Debian's configuration."
+)
+def series_package(
+    into: Path, flavour: str, revision: int, lsmod: Path | None, over: Path | None
+) -> int:
+    """Build Debian packages of Linux 6.12 with our series, and write them into DIR.
+
+    linux-image, linux-headers and -dbg, in Debian's own configuration, with a version
+    above that of Debian's source and below its next. That takes hours on two cores.
+    """
+    with progress_on_terminal() as progress:
+        for deb in package(into, Wanted(flavour, revision, lsmod, over), progress):
+            click.echo(deb)
     return 0
 
 

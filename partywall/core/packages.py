@@ -2,7 +2,7 @@
 """What the program needs of a machine: Debian's packages, and the command that installs them.
 
 The lists lie in ``needs/``: for a check, for the recorder, for building kernels, for
-roots of containers that somebody else made.
+packages of kernels, for roots of containers that somebody else made.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Literal
 
 from partywall.core.errors import EnvironmentProblem
 
-Kind = Literal["check", "recorder", "kernels", "roots"]
-OPTIONAL: tuple[Kind, ...] = ("roots", "kernels")
+Kind = Literal["check", "recorder", "kernels", "debs", "roots"]
+OPTIONAL: tuple[Kind, ...] = ("roots", "kernels", "debs")
 """Lists without which a check of Debian's kernel runs all the same."""
 _LISTS = Path(__file__).resolve().parent / "needs"
 IN_CHECKOUT = (Path(__file__).resolve().parents[2] / "scripts" / "setup").exists()

@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from partywall.core import cache, packages
@@ -56,10 +56,16 @@ def environment() -> dict[str, str]:
     return inherited | ENVIRONMENT | own
 
 
+def cached(compiler: str) -> str:
+    """Return the command that runs a compiler, behind ccache where there is one."""
+    return f"{shlex.quote(str(CC))} {compiler}" if shutil.which("ccache") else compiler
+
+
 class Make:
     """``make`` in a tree, with a log, and progress by the lines it prints.
 
-    ``words``: what each call is given besides, such as ``ARCH=i386``.
+    ``words``: what each call is given besides, such as ``ARCH=i386``. ``settings``: of its
+    environment. ``whole``: with all that a distribution has, which no guest asks for.
     """
 
     def __init__(
@@ -70,16 +76,19 @@ class Make:
         *,
         compiler: str = "gcc",
         words: Sequence[str] = (),
+        settings: Mapping[str, str] | None = None,
+        whole: bool = False,
     ) -> None:
         self.tree, self.log, self.output = tree, log, output
+        self._settings = settings or {}
         self._words = ["make", f"-j{len(os.sched_getaffinity(0)) + 1}"]
         self._words += [
-            f"CC={shlex.quote(str(CC))} {compiler}" if shutil.which("ccache") else f"CC={compiler}",
-            "DEPMOD=true",
+            f"CC={cached(compiler)}",
+            *([] if whole else ["DEPMOD=true"]),
             *words,
         ]
         # Clang knows no such flags.
-        if compiler.endswith("gcc"):
+        if compiler.endswith("gcc") and not whole:
             self._words.append(_FLAGS)
         if output is not None:
             self._words.append(f"O={output}")
@@ -90,7 +99,7 @@ class Make:
             process = subprocess.Popen(
                 [*self._words, *arguments],
                 cwd=self.tree,
-                env=environment(),
+                env={**environment(), **self._settings},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,

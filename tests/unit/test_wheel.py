@@ -210,6 +210,7 @@ def test_the_document_on_installing_names_the_same_packages() -> None:
         "check": ("check", "recorder"),
         "roots": ("roots",),
         "kernels": ("kernels",),
+        "debs": ("debs",),
     }
     for title, kinds in titles.items():
         command = rf"^apt-get install ((?:.|\\\n)*?)  # {title}$"

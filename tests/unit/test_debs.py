@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the kernel's packages are called, say and need, and what refuses to be built."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from partywall.core import packages
+from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.core.progress import Quiet
+from partywall.kernels import series
+from partywall.kernels.debs import build, words
+from tests.unit.commands import run
+
+PATCHES = series.read()
+BOOKWORM, TRIXIE = "6.12.117-1~deb12u1", "6.12.117-1"
+CONTROL = """\
+Source: linux-partywall
+Section: kernel
+Maintainer: partywall <partywall@partywall>
+Build-Depends: debhelper-compat (= 12)
+
+Package: linux-image-6.12.117+partywall1-cloud-amd64
+Architecture: amd64
+Description: Linux kernel, version 6.12.117+partywall1-cloud-amd64
+ This package contains the Linux kernel.
+
+Package: linux-libc-dev
+Architecture: amd64
+Description: Linux support headers for userspace development
+ These headers are used by glibc.
+
+Package: linux-headers-6.12.117+partywall1-cloud-amd64
+Architecture: amd64
+Description: Linux kernel headers
+ This package provides kernel header files.
+
+Package: linux-image-6.12.117+partywall1-cloud-amd64-dbg
+Architecture: amd64
+Description: Linux kernel debugging symbols
+ All the necessary debug symbols.
+"""
+
+
+def sorts(one: str, than: str, other: str) -> bool:
+    """Whether dpkg says so."""
+    asked = ["dpkg", "--compare-versions", one, than, other]
+    return subprocess.run(asked, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [(BOOKWORM, BOOKWORM), (TRIXIE, TRIXIE), (TRIXIE, BOOKWORM), (TRIXIE, "6.12.116-9")],
+)
+def test_the_version_is_above_debians_of_the_same_source(ours: str, theirs: str) -> None:
+    assert sorts(words.version(ours, 1), "gt", theirs)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (BOOKWORM, "6.12.117-1~deb12u2"),
+        (BOOKWORM, TRIXIE),
+        (BOOKWORM, "6.12.118-1~deb12u1"),
+        (TRIXIE, "6.12.117-1+b1"),
+        (TRIXIE, "6.12.117-1+deb13u1"),
+        (TRIXIE, "6.12.117-1.1"),
+        (TRIXIE, "6.12.117-2"),
+        (TRIXIE, "6.12.118-1"),
+    ],
+)
+def test_the_version_is_below_debians_next(ours: str, theirs: str) -> None:
+    assert sorts(words.version(ours, 99), "lt", theirs)
+
+
+def test_revisions_follow_each_other() -> None:
+    assert sorts(words.version(TRIXIE, 10), "gt", words.version(TRIXIE, 9))
+
+
+@pytest.mark.parametrize("source", ["", "6.12.117", "6.12.117-1 x", "6.12-1\nEvil: yes"])
+def test_what_is_no_version_of_debians_is_refused(source: str) -> None:
+    with pytest.raises(UsageProblem, match="no version"):
+        words.version(source, 1)
+
+
+def test_boot_loaders_sort_the_release_between_debians() -> None:
+    ours = words.release(BOOKWORM, 1, "cloud-amd64")
+    assert ours == "6.12.117+partywall1-cloud-amd64"
+    assert sorts(ours, "gt", "6.12.117+deb12-cloud-amd64")
+    assert sorts(ours, "gt", "6.12.117+deb13-cloud-amd64")
+    assert sorts(ours, "lt", "6.12.118+deb12-cloud-amd64")
+    # As long as a name of the kernel's may be.
+    assert len(ours) < 64
+
+
+def parsed(tmp_path: Path, field: str) -> str:
+    path = tmp_path / "changelog"
+    path.write_text(words.changelog(BOOKWORM, 2, "cloud-amd64", PATCHES))
+    return subprocess.run(
+        ["dpkg-parsechangelog", "--file", path, "--show-field", field],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+
+
+@pytest.mark.skipif(
+    packages.program("dpkg-parsechangelog") is None, reason="dpkg-dev is not installed"
+)
+def test_dpkg_reads_the_changelog(tmp_path: Path) -> None:
+    assert parsed(tmp_path, "Source") == "linux-partywall"
+    assert parsed(tmp_path, "Version") == words.version(BOOKWORM, 2)
+    # The time of a build is that of the newest patch, whenever it is built.
+    assert parsed(tmp_path, "Timestamp") == f"{words.newest(PATCHES).timestamp():.0f}"
+
+
+def test_the_changelog_has_each_patch_below_its_topic() -> None:
+    lines = words.changelog(BOOKWORM, 1, "cloud-amd64", PATCHES).splitlines()
+    topics = [line.strip(" *:") for line in lines if line.startswith("  * ")][1:]
+    # In their order: a topic may come twice.
+    assert topics == [topic for topic, _ in itertools.groupby(p.topic for p in PATCHES)]
+    assert len([line for line in lines if line.startswith("    - ")]) == len(PATCHES)
+    start = lines.index("  * ucounts:")
+    assert lines[start + 1].startswith("    - ucounts: charge within limits in one call")
+
+
+def test_a_series_without_a_date_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageProblem, match="date"):
+        words.newest([series.Patch("fixes", tmp_path / "a.patch", "Subject: a\n")])
+
+
+def test_no_package_takes_the_place_of_one_of_debians() -> None:
+    text = words.control(CONTROL, PATCHES, "gcc-12")
+    names = [line.split()[1] for line in text.splitlines() if line.startswith("Package: ")]
+    release = "6.12.117+partywall1-cloud-amd64"
+    assert names == [
+        f"linux-image-{release}",
+        f"linux-headers-{release}",
+        f"linux-image-{release}-dbg",
+    ]
+
+
+def test_packages_say_what_they_need_and_what_is_in_them() -> None:
+    source, image, headers, debug = words.control(CONTROL, PATCHES, "gcc-12").split("\n\n")
+    assert words.MAINTAINER in source
+    assert "Depends: initramfs-tools | linux-initramfs-tool, kmod\n" in image
+    assert all(f" {patch.topic}" in image for patch in PATCHES)
+    assert "not signed" in image
+    assert "Depends: gcc-12, " in headers
+    assert "Depends" not in debug
+
+
+def test_the_maintainer_is_that_of_the_program() -> None:
+    control = Path(__file__).parents[2] / "debian" / "control"
+    assert f"Maintainer: {words.MAINTAINER}\n" in control.read_text()
+
+
+def test_neither_place_nor_time_gets_into_a_build(tmp_path: Path) -> None:
+    found = build.settings(tmp_path, "6.12.117-1", PATCHES)
+    # dpkg-gencontrol refuses a changelog of another source than mkdebian's control names.
+    changelog = words.changelog(BOOKWORM, 1, "cloud-amd64", PATCHES)
+    assert changelog.startswith(f"{found['KDEB_SOURCENAME']} (")
+    assert found["SOURCE_DATE_EPOCH"] == f"{words.newest(PATCHES).timestamp():.0f}"
+    assert found["KBUILD_BUILD_TIMESTAMP"].endswith(f" UTC {words.newest(PATCHES).year}")
+    for name in ("KCFLAGS", "KAFLAGS", "HOSTCFLAGS"):
+        assert found[name] == f"-ffile-prefix-map={tmp_path}=."
+
+
+def test_a_build_is_refused_where_there_is_no_room(tmp_path: Path) -> None:
+    build.require_room(tmp_path, 0)
+    with pytest.raises(EnvironmentProblem, match="takes 1000000 GB") as caught:
+        build.require_room(tmp_path, 1000000)
+    assert "XDG_CACHE_HOME" in (caught.value.hint or "")
+
+
+def test_a_build_is_refused_where_a_program_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("apt-get", "gcc"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr(packages, "program", lambda name: Path("/x") if name == "apt-get" else None)
+    with pytest.raises(EnvironmentProblem, match="pahole"):
+        build.package(tmp_path / "debs", build.Wanted(), Quiet())
+    assert not (tmp_path / "debs").exists()
+
+
+def test_a_list_of_modules_is_what_lsmod_prints(tmp_path: Path) -> None:
+    path = tmp_path / "lsmod"
+    path.write_text("Module                  Size  Used by\next4   999424  1\nveth 4096 0\n")
+    assert build.modules_of(path) == ["ext4", "veth"]
+
+
+@pytest.mark.parametrize("text", ["", "ext4 1 2\n", "\xff"])
+def test_another_file_is_refused_as_a_list_of_modules(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "lsmod"
+    path.write_bytes(text.encode("latin-1"))
+    code, out, err = run("series", "package", tmp_path / "debs", "--lsmod", path)
+    assert (code, out) == (2, "")
+    assert str(path) in err
+    assert len(err.splitlines()) == 2
+
+
+def test_options_are_lines_of_a_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "over"
+    path.write_text('# why\nCONFIG_A=y\n# CONFIG_B is not set\n\nCONFIG_C="a b"\n')
+    assert "CONFIG_A=y\n" in build.options_of(path)
+    path.write_text("CONFIG_A=y\nCONFIG_B\n")
+    with pytest.raises(UsageProblem, match=r"over:2: 'CONFIG_B' is no option"):
+        build.options_of(path)
+
+
+def test_options_that_a_machine_can_not_have_are_told() -> None:
+    config = 'CONFIG_CC_VERSION_TEXT="gcc 12"\nCONFIG_DEBUG_INFO_BTF=y\nCONFIG_EXT4_FS=m\n'
+    got = 'CONFIG_CC_VERSION_TEXT="gcc 14"\n# CONFIG_DEBUG_INFO_BTF is not set\nCONFIG_EXT4_FS=m\n'
+    assert build.lost(config, got) == ["CONFIG_DEBUG_INFO_BTF=y"]
+
+
+def test_a_file_is_no_folder_for_packages(tmp_path: Path) -> None:
+    path = tmp_path / "debs"
+    path.touch()
+    code, _, err = run("series", "package", path)
+    assert code == 2
+    assert "is a file" in err
