@@ -47,8 +47,9 @@ MOST = 32
 LONGEST = 8
 """Besides, so many that somebody slept with, or for, longest once."""
 
-DRAWN, SPANS = 8, 64
-"""Of the first so many locks, the longest so many times are kept by themselves."""
+DRAWN, SPANS = 8, 32
+"""Of the first so many locks, the longest so many times that they were had are kept by themselves,
+and as many that they were slept for."""
 
 # Bits of a row's kind that tell holders apart.
 _KIND = SHARED | IN_CHARGED_WORK
@@ -172,7 +173,8 @@ class HeldLocks:
         locks = [lock for lock, tells in zip(locks, telling, strict=True) if tells]
         locks.sort(key=_order)
         kept = _kept(locks)
-        spans = self._spans([lock.address for lock in kept[:DRAWN]])
+        first = Held(locks=kept, waits=[]).first()
+        spans = self._spans([lock.address for lock in first[:DRAWN]])
         kept = [lock.model_copy(update={"spans": spans.get(lock.address, [])}) for lock in kept]
         return Held(locks=kept, waits=self._waits(locks))
 
@@ -187,9 +189,9 @@ class HeldLocks:
         found: dict[str, list[Span]] = {}
         for address in addresses:
             own = rows[rows["address"] == np.uint64(int(address, 16))]
-            longest = np.argsort(own["from_ns"].astype(np.int64) - own["to_ns"], kind="stable")
-            chosen = own[np.sort(longest[:SPANS])]
-            found[address] = [self._span(row, start) for row in chosen]
+            wanting = (own["kind"] & WANTED) != 0
+            chosen = np.concatenate([_longest_of(own, wanting), _longest_of(own, ~wanting)])
+            found[address] = [self._span(row, start) for row in own[np.sort(chosen)]]
         return found
 
     def _span(self, row: Any, start: int) -> Span:
@@ -339,6 +341,13 @@ def _candidates(holds: Array) -> list[int]:
     chosen = asleep > 0
     chosen[np.argsort(-ran, kind="stable")[: 2 * MOST]] = True
     return [int(address) for address in addresses[chosen]]
+
+
+def _longest_of(spans: Array, which: Array) -> Array:
+    """Places of the longest ones of those that `which` has."""
+    places = np.flatnonzero(which)
+    length = spans["to_ns"][places].astype(np.int64) - spans["from_ns"][places].astype(np.int64)
+    return places[np.argsort(-length, kind="stable")[:SPANS]]
 
 
 def _order(lock: HeldLock) -> tuple[float, float, float, float, str]:

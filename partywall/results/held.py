@@ -97,13 +97,20 @@ class Holder(Model):
 
 
 class Span(Model):
-    """One time that a lock was had with sleep in it, or slept for, by the guest's clock."""
+    """One time that a lock was had with sleep in it, or slept for, by the guest's clock.
+
+    One that was slept for is told from the first such sleep to the end of the last one.
+    """
 
     by: str = Field(description="The function that took the lock.")
     cpu: int | None = Field(description="Who did; None: a kernel thread in charged work.")
     wanted: bool = Field(description="It was slept for, and not had.")
     shared: bool = Field(description="With others that share it.")
-    from_ns: float = Field(description="Since the first span of all locks of the workload began.")
+    from_ns: float = Field(
+        description="From when; 0 is when the first of those recorded of these locks began. Before "
+        "its first sleep and after its last, what the task itself runs counts alone: where other "
+        "CPUs run meanwhile, it began earlier and ended later."
+    )
     to_ns: float
     sleep: str = Field(description="What was slept for longest with it; empty if it was wanted.")
 
@@ -122,8 +129,8 @@ class HeldLock(Model):
     holders: list[Holder] = Field(description="By the function that takes it, longest first.")
     spans: list[Span] = Field(
         default_factory=list,
-        description="The longest times of the first locks, in their order; none if the result is "
-        "older.",
+        description="The 32 longest times that it was had and the 32 longest that it was slept "
+        "for, in their order, of eight locks; none of others, and if the result is older.",
     )
 
     @property
@@ -254,6 +261,13 @@ class Held(Model):
         """Return the locks to tell of: their holders sleep long enough, in all or once."""
         asleep = self.asleep
         return [one for one in asleep if one.asleep_ns >= ASLEEP_NS or one.longest_ns >= LONG_NS]
+
+    def first(self) -> list[HeldLock]:
+        """Return all locks in the order of pictures: those to tell of, then the longest once."""
+        told = self.told()
+        known = {one.address for one in told}
+        others = [one for one in self.locks if one.address not in known]
+        return [*told, *sorted(others, key=lambda one: (-one.once_ns, one.address))]
 
     @property
     def longest(self) -> HeldLock | None:

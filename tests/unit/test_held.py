@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import re
 
 import builders
 import numpy as np
@@ -21,6 +22,7 @@ from partywall.analyse.held import (
     taken_by_several,
     used_by_several,
 )
+from partywall.core.topology import Topology
 from partywall.model import profiles, queues, unknowns
 from partywall.model.holders import holdings, unlocked
 from partywall.model.predict import outlook
@@ -216,7 +218,7 @@ def test_the_longest_times_are_kept_by_themselves_in_their_order() -> None:
     )
     assert found is not None
     [lock] = found.locks
-    assert len(lock.spans) == SPANS
+    assert len(lock.spans) == SPANS + 1
     first, second, *_, last = lock.spans
     # From when the first one of these locks began.
     assert (first.from_ns, first.to_ns, first.ns) == (0, 5_000, 5_000)
@@ -224,6 +226,54 @@ def test_the_longest_times_are_kept_by_themselves_in_their_order() -> None:
     assert (second.by, second.cpu, second.shared) == ("cleanup_net", None, True)
     assert second.sleep == "synchronize_rcu"
     assert (last.wanted, last.sleep) == (False, "truth_lock")
+
+
+def test_those_who_queue_do_not_crowd_out_those_who_have_the_lock() -> None:
+    had = [(RTNL, REGISTER, 0, at, 100 * at, 100 * at + 90, 0, 0) for at in range(70)]
+    wait = [(RTNL, REGISTER, WANTED, at, 0, 100 * at + 1, NOWHERE, 0) for at in range(70)]
+    found = concluded(timed([SLEEPS_WITH_IT], spans=sorted([*had, *wait])))
+    assert found is not None
+    spans = found.locks[0].spans
+    assert [one.wanted for one in spans].count(True) == SPANS
+    assert [one.wanted for one in spans].count(False) == SPANS
+
+
+def test_a_timeline_has_the_lock_that_is_told_of_first_and_others_by_their_longest() -> None:
+    def span(lock: int, to: int) -> tuple[int, ...]:
+        return (lock, REGISTER, 0, 3, 0, to, 0, 0)
+
+    holds = [
+        SLEEPS_WITH_IT,
+        (OTHER, REGISTER, SHARED, 9, 9, 0, 80_000_000, 9_000_000, 0, 0, 0),
+    ]
+    found = concluded(timed(holds, spans=[span(RTNL, 10_000), span(OTHER, 9_000_000)]))
+    one = workload(found)
+    assert [lock.name for lock in kinds.timed(one)] == ["rtnl_mutex owner", "truth_lock"]
+    assert kinds.spoken(one) == (
+        "rtnl_mutex owner: had 1 time, at most 0.010 ms, slept for never; "
+        "truth_lock: had 1 time, at most 9.00 ms, slept for never"
+    )
+
+
+@pytest.mark.parametrize(
+    ("containers", "cpus", "labels"),
+    [(1, 4, ["CPU 3"]), (4, 2, ["container 1"]), (64, 1, ["container 3"])],
+)
+def test_rows_of_a_timeline_are_containers_or_the_cpus_of_one(
+    containers: int, cpus: int, labels: list[str]
+) -> None:
+    found = concluded(
+        timed([SLEEPS_WITH_IT], spans=[(RTNL, REGISTER, 0, 3, 1_000, 3_000_000, 0, 0)])
+    )
+    one = workload(found).model_copy(update={"topology": Topology(containers, cpus)})
+    assert re.findall(r">((?:CPU|container) \d+)<", kinds.timeline("t", one)) == labels
+
+
+def test_a_timeline_of_many_containers_is_no_taller_than_of_some() -> None:
+    spans = [(RTNL, REGISTER, WANTED, at, 0, at + 1, NOWHERE, 0) for at in range(30)]
+    one = workload(concluded(timed([SLEEPS_WITH_IT], spans=spans)))
+    drawn = kinds.timeline("t", one.model_copy(update={"topology": Topology(64, 1)}))
+    assert len(re.findall(r">container \d+<", drawn)) == 15
 
 
 def test_a_page_has_a_timeline_of_who_has_a_lock_when() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 import tracemalloc
 import zlib
@@ -44,8 +45,6 @@ SMALL = recording(
     sites=((0xFFFFFFFF81000010, 0), (0xFFFFFFFF81000020, 0xFFFFFFFF81000FF0)),
 )
 DATA = written(SMALL)
-# Where the first party's header starts: header, two sites, no stacks, no locks.
-FIRST_PARTY = 52 + 2 * 16
 
 
 def parsed_or_refused(data: bytes) -> Recording | None:
@@ -244,6 +243,14 @@ def test_of_version_9_no_visits_are_known_to_be_under_locks() -> None:
     read = parse(sealed(body[:8] + struct.pack("<I", 9) + body[12:52] + body[64:]))
     assert (read.sets, len(read.under)) == ((), 0)
     assert len(read.parties) == len(SMALL.parties)
+
+
+def test_spans_are_read_as_they_were_written() -> None:
+    spans = np.array([(0x1000, 0x77, reader.WANTED, 1, 5, 7, reader.NOWHERE, 0)], reader.SPAN)
+    read = parse(written(dataclasses.replace(SMALL, spans=spans)))
+    assert read.spans.tolist() == spans.tolist()
+    names = ("address", "taker", "kind", "cpu", "from_ns", "to_ns", "function", "at")
+    assert read.spans.dtype.names == names
 
 
 def test_of_version_10_nobody_knows_when_a_lock_was_had() -> None:

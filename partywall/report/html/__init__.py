@@ -72,6 +72,8 @@ class Side:
     """Locks that are held asleep."""
     timeline: Markup | None
     """The picture of who has them when."""
+    spoken: str
+    """What that shows, in words."""
     growth: Markup | None
     """The picture of what stays in memory, if anything does."""
 
@@ -189,6 +191,7 @@ def _side(
         background=[Row(f"{key}g{wall.number}", wall) for wall in fold(result.background, result)],
         holds=kinds.holds(result),
         timeline=_timeline(f"{key}t", result),
+        spoken=kinds.spoken(result),
         growth=_growth(f"{key}m", result),
     )
 

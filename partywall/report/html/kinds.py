@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from partywall.report import held
 from partywall.report.html import charts
-from partywall.report.words import plain, rate
+from partywall.report.words import count, plain, rate
 from partywall.results.held import HeldLock, Span
 from partywall.results.memory import Grown, Memory, Unsettled
 from partywall.results.result import WorkloadResult
@@ -52,46 +52,62 @@ def holds(workload: WorkloadResult) -> list[Hold]:
 DRAWN = 3
 """Locks that have a timeline."""
 
+ROWS = 24
+"""Rows of a timeline that have a label each; of more they are thinner, and some have none."""
+
 
 def timed(workload: WorkloadResult) -> list[HeldLock]:
-    """Return the locks of which there is a timeline: those to tell of, then the longest once."""
-    if workload.held is None:
-        return []
-    told = {lock.address for lock in workload.held.told()}
-    locks = [lock for lock in workload.held.locks if lock.spans]
-    locks.sort(key=lambda lock: (lock.address not in told, -lock.once_ns, lock.address))
-    return locks[:DRAWN]
+    """Return the locks of which there is a timeline."""
+    every = [] if workload.held is None else workload.held.first()
+    return [lock for lock in every if lock.spans][:DRAWN]
 
 
 def timeline(name: str, workload: WorkloadResult) -> str:
     """Draw who has which lock when, and who sleeps for it. ``name``: as for `charts.drawn`."""
     locks = timed(workload)
-    rows = sorted({_row(one, workload) for lock in locks for one in lock.spans})
+    rows = [sorted({_row(one, workload) for one in lock.spans}) for lock in locks]
+    heights = [0.6 + 0.17 * len(each) if len(each) <= ROWS else 4.6 for each in rows]
     with mpl.rc_context(charts.STYLE):
-        height = len(locks) * (0.6 + 0.17 * len(rows)) + 0.4
-        figure = Figure(figsize=(7.2, height), layout="constrained")
+        figure = Figure(figsize=(7.2, sum(heights) + 0.4), layout="constrained")
         figure.patch.set_alpha(0)
-        every = figure.subplots(len(locks), 1, sharex=True, squeeze=False)[:, 0]
-        for axes, lock in zip(every, locks, strict=True):
+        every = figure.subplots(len(locks), 1, sharex=True, squeeze=False, height_ratios=heights)
+        for axes, lock, each in zip(every[:, 0], locks, rows, strict=True):
             axes.patch.set_alpha(0)
             axes.set_title(plain(lock.name), loc="left", fontsize=10)
             for one in lock.spans:
+                # Who has it over who waits in the same row, and each of a pixel at least.
                 axes.broken_barh(
                     [(one.from_ns / 1e6, one.ns / 1e6)],
-                    (rows.index(_row(one, workload)) - 0.4, 0.8),
-                    color=charts.MUTED if one.wanted else charts.BEFORE,
+                    (each.index(_row(one, workload)) - 0.4, 0.8),
+                    facecolor=charts.MUTED if one.wanted else charts.BEFORE,
+                    edgecolor=charts.MUTED if one.wanted else charts.BEFORE,
                     alpha=0.5 if one.shared else 1,
-                    linewidth=0,
+                    linewidth=0.5,
+                    zorder=2 if one.wanted else 3,
                 )
-            axes.set_yticks(range(len(rows)), [label for _, label in rows], fontsize=8)
-            axes.set_ylim(len(rows) - 0.5, -0.5)
+            labelled = range(0, len(each), 1 + (len(each) - 1) // ROWS)
+            axes.set_yticks(labelled, [each[row][1] for row in labelled], fontsize=8)
+            axes.set_ylim(len(each) - 0.5, -0.5)
             axes.grid(axis="x", color=charts.RULE, linewidth=0.6)
             axes.set_axisbelow(True)
             axes.tick_params(axis="y", length=0)
             for side in ("top", "right", "left"):
                 axes.spines[side].set_visible(False)
-        every[-1].set_xlabel("milliseconds of the guest's time")
+        every[-1, 0].set_xlabel("milliseconds of the guest's time")
         return charts.drawn(figure, name)
+
+
+def spoken(workload: WorkloadResult) -> str:
+    """Return what the timeline shows in words, for who can't see it."""
+    return "; ".join(
+        f"{lock.name}: had {_times(lock, wanted=False)}, slept for {_times(lock, wanted=True)}"
+        for lock in timed(workload)
+    )
+
+
+def _times(lock: HeldLock, *, wanted: bool) -> str:
+    found = [one.ns for one in lock.spans if one.wanted == wanted]
+    return f"{count(len(found), 'time')}, at most {held.ms(max(found))}" if found else "never"
 
 
 def _row(one: Span, workload: WorkloadResult) -> tuple[int, str]:

@@ -123,7 +123,10 @@ impl Recording<'_> {
         let of_line = |key: u64| listed(key >> kind::BITS);
         let mut known = Sets::default();
         let under = under::sum(slots, &self.locks.sets, &mut known, of_line, held);
-        let spans = self.locks.spans.kept(|at| listed(at >> LINE_SHIFT));
+        let spans = self
+            .locks
+            .spans
+            .kept(|at| self.clock && listed(at >> LINE_SHIFT));
         let reasons: usize = holds.iter().map(|(_, hold)| hold.reasons.len()).sum();
         let mut waits: Vec<_> = self.locks.waits.iter().collect();
         waits.sort_unstable_by_key(|(key, _)| **key);
@@ -303,6 +306,7 @@ mod tests {
     use super::*;
     use crate::event::{Event, What, STORE};
     use crate::held::{Kind, Wait, Who, NOWHERE};
+    use crate::spans::Span;
     use crate::turns::Owners;
 
     fn touch(tables: &mut Tables, address: u64, store: bool) {
@@ -337,6 +341,18 @@ mod tests {
         let mut locks = Sums::new(2);
         locks.of.entry(0x1000).or_default().exclusive = 3;
         locks.of.entry(0x2000).or_default().exclusive = 4; // on a line that stays
+        for address in [0x1000, 0x2000] {
+            locks.spans.add(Span {
+                address,
+                from: 5,
+                to: 7,
+                cpu: 1,
+                wanted: false,
+                shared: false,
+                taker: 0x77,
+                reason: NOWHERE,
+            });
+        }
         let hold = locks.hold(0x1000, 0x77, Kind::Exclusive, Who::default());
         hold.reasons.insert(NOWHERE, (1, 5));
         locks.hold(0x2000, 0x77, Kind::Exclusive, Who::THREAD);
@@ -348,10 +364,10 @@ mod tests {
         };
         let mut out = Vec::new();
         recording.write(&mut out).unwrap();
-        // header, one site, one lock, how it was held and why asleep, one wait; per party: a header, one line, one pattern, one access; trailer
+        // header, one site, one lock, how it was held and why asleep, one wait, one span; per party: a header, one line, one pattern, one access; trailer
         assert_eq!(
             out.len(),
-            8 + 56 + 16 + 56 + 128 + 56 + 88 + 2 * (24 + 64 + 32 + 14 + 24) + 12
+            8 + 56 + 16 + 56 + 128 + 56 + 88 + 64 + 2 * (24 + 64 + 32 + 14 + 24) + 12
         );
         assert_eq!(&out[..8], MAGIC);
         let length = u64::from_le_bytes(out[out.len() - 12..out.len() - 4].try_into().unwrap());

@@ -11,7 +11,8 @@ impl Held {
     pub(super) fn tell(&self, awake: u64, spans: &mut Spans) {
         let longest = self.reasons.iter().max_by_key(|known| known.2);
         let had = self.course.end(awake);
-        for (course, wanted) in [(self.tried.course.end(0), true), (had, false)] {
+        let tried = self.tried.course.end(0).filter(|_| self.tried.ns > 0);
+        for (course, wanted) in [(tried, true), (had, false)] {
             if let Some((from, to)) = course {
                 spans.add(Span {
                     address: self.address,

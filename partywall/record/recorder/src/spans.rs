@@ -4,9 +4,14 @@
 
 use crate::held::Reason;
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
-/// Times that are kept, the longest ones.
-const MOST: usize = 4096;
+/// Times that are kept of each lock, the longest that it was had and the longest that it was
+/// slept for.
+const MOST: usize = 64;
+
+/// Times that are kept until then, of all locks; what comes later is left out.
+const IN_ALL: usize = 1 << 17;
 
 /// One time that a lock was had with sleep in it, or slept for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,38 +48,54 @@ impl Span {
     }
 }
 
-/// The longest ones. Of equal length those that are less by all else, so that two runs
-/// keep the same.
+/// The longest ones of each lock. Of equal length those that are less by all else, so that two
+/// runs keep the same.
 #[derive(Default)]
-pub struct Spans(Vec<Span>);
+pub struct Spans {
+    /// By the lock's address, and whether it was slept for.
+    of: HashMap<(u64, bool), Vec<Span>>,
+    count: usize,
+}
+
+/// The longest of these.
+fn trimmed(spans: &mut Vec<Span>) {
+    let length = |one: &Span| one.to.saturating_sub(one.from);
+    spans.sort_unstable_by_key(|one| (Reverse(length(one)), *one));
+    spans.truncate(MOST);
+}
 
 impl Spans {
     pub fn add(&mut self, span: Span) {
-        self.0.push(span);
-        if self.0.len() == 2 * MOST {
-            self.trim();
+        if self.count == IN_ALL {
+            return;
         }
-    }
-
-    fn trim(&mut self) {
-        let length = |one: &Span| one.to.saturating_sub(one.from);
-        self.0
-            .sort_unstable_by_key(|one| (Reverse(length(one)), *one));
-        self.0.truncate(MOST);
+        let spans = self.of.entry((span.address, span.wanted)).or_default();
+        spans.push(span);
+        self.count += 1;
+        if spans.len() == 2 * MOST {
+            trimmed(spans);
+            self.count -= MOST;
+        }
     }
 
     /// Those of locks that are `listed`, by lock and time.
     pub fn kept(&self, listed: impl Fn(u64) -> bool) -> Vec<Span> {
-        let of = self.0.iter().copied().filter(|one| listed(one.address));
-        let mut kept = Spans(of.collect());
-        kept.trim();
-        kept.0.sort_unstable();
-        kept.0
+        let mut kept = Vec::new();
+        for ((address, _), spans) in &self.of {
+            if listed(*address) {
+                let mut spans = spans.clone();
+                trimmed(&mut spans);
+                kept.append(&mut spans);
+            }
+        }
+        kept.sort_unstable();
+        kept
     }
 }
 
 /// From when to when something lasts that has sleep in it. The clock is read when a task is left
-/// and when a CPU goes on with it; what it runs before and after is instructions.
+/// and when a CPU goes on with it; before and after, only what it runs itself is known, and what
+/// other CPUs run meanwhile is not.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Course {
     from: u64,
@@ -143,19 +164,42 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_ones_are_kept_in_the_order_of_time() {
+    fn of_each_lock_the_longest_ones_are_kept_in_the_order_of_time() {
         let mut spans = Spans::default();
-        for at in 0..3 * MOST as u64 {
-            spans.add(span(0x10, at, at + at % 2));
-        }
         spans.add(span(0x10, 7, 5_000));
-        spans.add(span(0x20, 1, 9_000));
+        for at in 0..5 * MOST as u64 {
+            spans.add(span(0x10, at, at + at % 3));
+            spans.add(span(0x20, at, at + 9_000));
+        }
+        spans.add(span(0x10, 9_000, 9_000));
         let kept = spans.kept(|address| address == 0x10);
         assert_eq!(kept.len(), MOST);
         assert!(kept.contains(&span(0x10, 7, 5_000)));
         assert!(kept.windows(2).all(|two| two[0] < two[1]));
-        let short = kept.iter().filter(|one| one.to == one.from).count();
-        assert_eq!(short, 0);
+        assert!(kept.iter().all(|one| one.to - one.from >= 2));
+    }
+
+    #[test]
+    fn those_who_wait_do_not_crowd_out_those_who_have_it() {
+        let mut spans = Spans::default();
+        for at in 0..3 * MOST as u64 {
+            let mut wait = span(0x10, at, at + 9_000);
+            wait.wanted = true;
+            spans.add(wait);
+            spans.add(span(0x10, at, at + 1));
+        }
+        let kept = spans.kept(|_| true);
+        assert_eq!(kept.len(), 2 * MOST);
+        assert_eq!(kept.iter().filter(|one| one.wanted).count(), MOST);
+    }
+
+    #[test]
+    fn there_is_an_end_to_all() {
+        let mut spans = Spans::default();
+        for at in 0..IN_ALL as u64 + 9 {
+            spans.add(span(at, at, at + 1));
+        }
+        assert_eq!(spans.kept(|_| true).len(), IN_ALL);
     }
 
     #[test]
