@@ -8,6 +8,7 @@ what it can't know of a series is put into it here.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable
 from datetime import datetime
 from email.utils import format_datetime, parsedate_to_datetime
@@ -105,7 +106,7 @@ def control(text: str, patches: list[Patch], compiler: str) -> str:
     topics = ", ".join(dict.fromkeys(patch.topic for patch in patches))
     lines = [
         "The series of Partywall is applied, so that containers of one machine share fewer",
-        f"cache lines. Its topics: {topics}.",
+        *textwrap.wrap(f"cache lines. Its topics: {topics}.", 78),
         ".",
         "Modules are not signed, and neither is the kernel: with Secure Boot it needs a key of",
         "the machine's owner.",
