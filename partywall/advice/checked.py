@@ -76,7 +76,9 @@ def _of_series(result: Result) -> Trial:
         number = mends.SERIES
     behind = "" if number == mends.SERIES else f"@{'.'.join(map(str, number))}"
     names = mends.patches(number)
-    beside = None if result.kernel.source.split()[0] == f"stock{behind}" else f"stock{behind}"
+    beside = (
+        None if result.kernel.source.partition(" ")[0] == f"stock{behind}" else f"stock{behind}"
+    )
     return Trial(f"partywall{behind}", f"partywall{behind}", beside, series=names)
 
 
@@ -184,7 +186,7 @@ def _run(
 
 def _same(result: Result, progress: Progress) -> Kernel:
     """Return the kernel of a result; UsageProblem if it can't be had again."""
-    name, *_ = result.kernel.source.split()
+    name = result.kernel.source.partition(" ")[0]
     hint = "check with that one by hand"
     if name == "debian":
         name = f"debian:linux-image-{result.kernel.release}"

@@ -137,7 +137,7 @@ def _remedies(
                 option=one.option,
                 says=[mend.words for mend in one.mends],
                 objects=list(dict.fromkeys(line.object.name for line in lines)),
-                at_most=any(gone.part for gone in taken.values()),
+                at_most=any(gone.part and gone.share for gone in taken.values()),
                 after=forecast.without(taken),
                 gain=alone[one.name],
                 adds=adds[one.name],

@@ -274,10 +274,12 @@ class _Under:
         """``left``: lines, with what was fetched of them under locks before."""
         had = {lock.address: lock for lock in before}
         self._words = {number(lock.address) for lock in after}
-        still = sum(had[lock.address].last_transfers for lock in after)
+        still = sum(lock.last_transfers for lock in after)
         own = sum(line.locked for line in left if number(line.address) in self._words)
         others = sum(line.locked for line in left) - own
-        gone = len(after) < len(had)
+        gone = len(after) < len(had) or any(
+            lock.last_transfers != had[lock.address].last_transfers for lock in after
+        )
         self._share = min(1.0, max(0.0, still - own) / others) if gone and others > 0 else 1.0
 
     def lines(self, lines: list[Line]) -> list[Line]:

@@ -74,8 +74,18 @@ def _workload(one: Explained) -> Iterator[RenderableType]:
         yield table
         yield from _combined(one)
     else:
-        yield text("no mend is known that would help")
+        yield text(_nothing(one))
     yield from _stays(one)
+
+
+def _nothing(one: Explained) -> str:
+    """Why nothing is told: walls may hide each other, and what is done on the way is not known."""
+    if not any(left.known for left in one.left):
+        return "no mend is known that would help"
+    return (
+        "by the model no mend that is known brings anything while the other walls stay; what it "
+        "saves in instructions is not in that"
+    )
 
 
 def _gain(gain: float, after: Expected) -> tuple[str, str]:
@@ -134,6 +144,9 @@ def _checked(found: Checked) -> Iterator[RenderableType]:
         "transfers/op and instructions were measured; op/s of each at N are the model's of these",
         "dim",
     )
+    if not found.checks and not found.failed:
+        yield text("nothing to run: no remedy is told that a guest can try")
+        return
     table = columns(("transf/op", "predicted", "ran", "times", "ran"), "what was run")
     for one in found.checks:
         table.add_row(

@@ -162,9 +162,12 @@ def test_a_part_is_at_most_as_much(known: Known) -> None:
     assert not one(wall("a", 8.0, 1, code=code)).remedies[0].at_most
 
 
+HIDDEN = [wall("a", 8.0, 1), wall("b", 0.5, 2), wall("c", 0.4, 3)]
+
+
 def test_walls_that_nobody_can_mend_are_told_with_what_they_hide(known: Known) -> None:
     known(by_series("b", "one/0001"))
-    found = one(wall("a", 8.0, 1), wall("b", 0.5, 2), wall("c", 0.4, 3))
+    found = one(*HIDDEN)
     # The other one hides what the mend brings, and it is told where it belongs.
     assert found.remedies == []
     a, *others = found.left
@@ -175,6 +178,9 @@ def test_walls_that_nobody_can_mend_are_told_with_what_they_hide(known: Known) -
     (b,) = (left for left in others if left.object == "b")
     assert b.known == ["series one/0001"]
     assert b.only < 1
+    words = shown(explained(builders.result(builders.workload("w", HIDDEN))))
+    assert "no mend is known" not in words.replace("what stays; no mend is known", "")
+    assert "brings anything while the other walls stay" in words
 
 
 def test_what_all_the_remedies_bring_is_never_more_than_without_walls() -> None:

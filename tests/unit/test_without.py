@@ -216,12 +216,27 @@ def test_a_part_of_a_lock_is_as_long_as_its_functions_have_it() -> None:
     left = without(workload, taken)
     assert left.held is not None
     assert [one.by for one in left.held.locks[0].holders] == ["quick"]
-    if left.locks:
-        assert left.locks[0].instructions == pytest.approx(lock.instructions / 4)
+    assert left.locks[0].instructions == pytest.approx(lock.instructions / 4)
     other = by_mends(workload, {at: [mend("rtnl_mutex", functions=["f"], part=True)]})
     still = without(workload, other)
     assert still.held is not None
     assert [one.by for one in still.held.locks[0].holders] == ["cleanup_net", "quick"]
+
+
+@pytest.mark.parametrize("most", [0.5, 0.99])
+def test_a_part_of_a_lock_brings_no_more_than_the_whole(most: float) -> None:
+    own = wall("lock", 30.0, 1, locked=30.0)
+    others = [wall(f"v{at}", 2.0, at + 2, locked=2.0) for at in range(15)]
+    more = {"transfers": 60.0, "last_transfers": 60.0, "word_transfers": 30.0}
+    lock = builders.lock("lock", 100.0, address=own.address, **more)
+    workload = builders.workload("w", [own, *others], locks=[lock])
+    whole = without(workload, {number(own.address): Gone(1.0)})
+    part = without(workload, {number(own.address): Gone(most, held=True)})
+    assert each(part) <= each(whole) * 1.03
+    # What is no longer fetched under the lock is waited for at its own line.
+    (left,) = part.locks
+    under = sum(line.locked for line in part.every_line)
+    assert under == pytest.approx(left.last_transfers)
 
 
 def test_deferred_work_is_taken_away_as_well() -> None:
