@@ -114,6 +114,11 @@ def test_a_base_is_measured_once(job: Job) -> None:
     assert job.checks() == 2
 
 
+def test_workloads_may_be_of_several_lines(job: Job) -> None:
+    job(WALLS_WORKLOADS="signal overlay\nfork\n")
+    assert "--workload signal --workload overlay --workload fork" in job.calls.read_text()
+
+
 def test_what_changed_nothing_is_no_failure(job: Job) -> None:
     job.commit("after")
     assert job().returncode == 0
@@ -212,7 +217,7 @@ def gitlab(server: Server, folder: Path) -> dict[str, str]:
     return {
         "CI_MERGE_REQUEST_IID": "7",
         "CI_API_V4_URL": server.address,
-        "CI_PROJECT_ID": "3",
+        "CI_MERGE_REQUEST_PROJECT_ID": "3",
         "WALLS_TOKEN": "secret",
     }
 
