@@ -114,12 +114,18 @@ def options_of(over: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+# CONFIG_GCC_VERSION, CONFIG_CC_VERSION_TEXT and the like.
+_OF_TOOLS = re.compile(
+    r"CONFIG_(CC|GCC|CLANG|LD|LLD|AS|RUSTC|RUSTC_LLVM|BINDGEN|PAHOLE)_\w*VERSION(_TEXT)?\b"
+)
+
+
 def lost(config: str, got: str) -> list[str]:
     """Return options of Debian's that a configuration made of it has otherwise.
 
     What compilers say of themselves is no option.
     """
-    return [option for option in build.unmet(config, got) if "VERSION" not in option]
+    return [option for option in build.unmet(config, got) if not _OF_TOOLS.search(option)]
 
 
 def _configure(make: Make, wanted: Wanted, config: str, name: str, progress: Progress) -> None:
@@ -138,7 +144,9 @@ def _configure(make: Make, wanted: Wanted, config: str, name: str, progress: Pro
         raise EnvironmentProblem(f"{name} can't be configured as {', '.join(lacking)}")
     others = lost(f"{config}\n{over}", path.read_text())
     if others and wanted.lsmod is None:
-        progress.note(f"not as Debian configures it, by this machine: {', '.join(others[:9])}")
+        more = f" and {len(others) - 9} more" if len(others) > 9 else ""
+        said = f"{', '.join(others[:9])}{more}"
+        progress.note(f"not as Debian configures it, by this machine: {said}")
 
 
 def package(into: Path, wanted: Wanted, progress: Progress) -> list[Path]:
