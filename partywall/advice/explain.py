@@ -135,7 +135,7 @@ def _remedies(
                 name=one.name,
                 release=one.release,
                 option=one.option,
-                says=[mend.words for mend in one.mends],
+                says=[mend.words for mend in one.mends if mend.most or not mend.part],
                 objects=list(dict.fromkeys(line.object.name for line in lines)),
                 at_most=any(gone.part and gone.share for gone in taken.values()),
                 after=forecast.without(taken),

@@ -286,6 +286,27 @@ def test_a_release_is_run_as_debian_has_it_and_an_option_on_the_kernel_at_hand(
     assert (option.kernel, option.option) == (None, "layers")
 
 
+def test_a_mend_that_is_hidden_is_run_all_the_same(known: Known) -> None:
+    mend = by_series("b", "one/0001")
+    known(mend, upstream("c", "7.1"))
+    result = builders.result(builders.workload("w", HIDDEN))
+    (found,) = explained(result).workloads
+    assert found.remedies == []
+    series, release = checked.trials(result, found, [mend, upstream("c", "7.1")])
+    assert series.kernel == "partywall"
+    assert "Linux 7.1" in release.name
+    assert checked.trials(result, found) == []
+
+
+def test_a_mend_that_takes_nothing_is_not_among_what_a_remedy_brings(known: Known) -> None:
+    nothing = upstream("b", "6.15", part=True, most=0.0, says="nothing")
+    known(upstream("a", "6.15", says="all"), nothing)
+    remedy = of(one(wall("a", 8.0, 1), wall("b", 0.5, 2)), "Linux 6.15")
+    assert not remedy.at_most
+    assert len(remedy.says) == 1
+    assert remedy.says[0].endswith("all")
+
+
 def test_what_came_is_told_beside_what_was_predicted() -> None:
     result = builders.result(builders.signal())
     left = builders.signal().walls[1]
