@@ -272,5 +272,6 @@ def test_a_long_comment_is_cut(server: Server, tmp_path: Path) -> None:
 
 def test_no_input_becomes_a_part_of_a_script() -> None:
     text = (CHECKOUT / "action.yaml").read_text()
-    for run in re.findall(r"^( +)run: (.*(?:\n\1  .*)*)", text, re.MULTILINE):
-        assert "${{" not in run[1]
+    scripts = re.findall(r"^( +)(?:- )?run: (.*(?:\n\1  .*)*)", text, re.MULTILINE)
+    assert len(scripts) == text.count("shell: bash")
+    assert not any("${{" in script for _, script in scripts)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
 
 from partywall.core.errors import UsageProblem
@@ -71,7 +71,7 @@ def newest(patches: Iterable[Patch]) -> datetime:
     dates = [parsedate_to_datetime(date[1]) for date in found if date]
     if not dates:
         raise UsageProblem("no patch of the series has a date", "partywall series refresh DIR")
-    return max(dates)
+    return max(dates).astimezone(UTC)
 
 
 def _subject(patch: Patch) -> str:
