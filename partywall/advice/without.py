@@ -59,15 +59,16 @@ def by_mends(workload: WorkloadResult, fitting: Mapping[int, Iterable[Mend]]) ->
     """
     found: dict[int, Gone] = {}
     walls = by_wall(workload.every_line)
+    both: dict[int, list[Line]] = {}
     for line in workload.every_line:
-        mends = [mend for mend in fitting.get(number(line.address), ()) if touches(mend, line)]
-        if not mends:
-            continue
-        one = _gone(line, walls[key(line)], mends)
-        known = found.get(number(line.address))
-        # Of both kinds of work: what is said of the line is what most of it is.
-        if known is None or one.share > known.share:
-            found[number(line.address)] = one
+        both.setdefault(number(line.address), []).append(line)
+    for at, lines in both.items():
+        mends = [mend for mend in fitting.get(at, ()) if any(touches(mend, one) for one in lines)]
+        if mends:
+            # A line in its own and in deferred work is one line, whose share is of both.
+            code = [site for one in lines for site in one.code]
+            line = lines[0].model_copy(update={"code": code})
+            found[at] = _gone(line, walls[key(line)], mends)
     return found
 
 

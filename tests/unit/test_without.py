@@ -239,6 +239,18 @@ def test_a_part_of_a_lock_brings_no_more_than_the_whole(most: float) -> None:
     assert under == pytest.approx(left.last_transfers)
 
 
+def test_what_deferred_work_does_at_a_line_is_no_more_than_its_part() -> None:
+    def at_work(function: str, atomics: float) -> Line:
+        site = builders.site(function, 0, "", atomics=atomics)
+        return wall("a", atomics, 1, code=[site])
+
+    late = builders.put_off([at_work("f", 1.0)])
+    workload = builders.workload("w", [at_work("g", 99.0)], deferred=late)
+    (at,) = {number(line.address) for line in workload.every_line}
+    gone = by_mends(workload, {at: [mend("a", functions=["f"], part=True)]})[at]
+    assert gone.share == pytest.approx(0.01)
+
+
 def test_deferred_work_is_taken_away_as_well() -> None:
     late = builders.put_off(builders.signal().walls)
     workload = builders.workload("w", [], deferred=late)
