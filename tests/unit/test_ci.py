@@ -170,10 +170,12 @@ def server() -> Iterator[Server]:
                 data = state.kept[(page - 1) * 100 : page * 100]
             elif self.command == "POST":
                 state.kept.append({"id": len(state.kept) + 1, "body": body})
+            elif (one := state.kept[int(self.path.rpartition("/")[2]) - 1]).get("anothers"):
+                data = None
             else:
-                state.kept[int(self.path.rpartition("/")[2]) - 1]["body"] = body
+                one["body"] = body
             said = json.dumps(data).encode()
-            self.send_response(state.refuses or 200)
+            self.send_response(state.refuses or (403 if data is None else 200))
             self.send_header("Content-Length", str(len(said)))
             self.end_headers()
             self.wfile.write(said)
@@ -241,6 +243,22 @@ def test_there_is_one_comment_and_the_last_one_stands(
     assert ours == ["<!-- partywall -->\nsecond\n"]
     assert len(server.kept) == 121
     assert ("POST", where, token) in server.asked
+
+
+@pytest.mark.parametrize(
+    "strangers",
+    [{"author_association": "NONE", "user": {"type": "User"}}, {"anothers": True}],
+)
+def test_what_a_stranger_wrote_with_the_same_first_line_stays(
+    server: Server, tmp_path: Path, strangers: dict[str, Any]
+) -> None:
+    server.kept.append({"id": 1, "body": "<!-- partywall -->\nnot ours\n", **strangers})
+    done = comment("<!-- partywall -->\nours\n", tmp_path, **github(server, tmp_path))
+    assert (done.returncode, done.stderr) == (0, "comment: written\n")
+    assert [one["body"].split("\n")[1] for one in server.kept] == ["not ours", "ours"]
+    server.kept[1] |= {"author_association": "NONE", "user": {"type": "Bot"}}
+    comment("<!-- partywall -->\nnew\n", tmp_path, **github(server, tmp_path))
+    assert [one["body"].split("\n")[1] for one in server.kept] == ["not ours", "new"]
 
 
 def test_a_job_that_may_only_read_does_not_fail(server: Server, tmp_path: Path) -> None:
