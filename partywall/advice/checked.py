@@ -65,7 +65,8 @@ def trials(result: Result, explained: Explained, known: Iterable[Mend] = ()) -> 
     kinds = {remedy.kind for remedy in explained.remedies}
     if kinds & {"series", "topic"} or any(mend.by == "series" for mend in hidden):
         found.append(_of_series(result))
-    releases = [one.release for one in (*explained.remedies, *hidden) if one.release]
+    releases = [remedy.release for remedy in explained.remedies if remedy.release]
+    releases += [mend.release for mend in hidden if mend.release]
     if releases:
         found.append(Trial(f"{NEWEST}, for Linux {max(releases, key=mends.version)}", NEWEST))
     found += [
@@ -90,11 +91,13 @@ def _of_series(result: Result) -> Trial:
 
 def check(
     result: Result, found: Explanation, wanted: Sequence[WorkloadResult], progress: Progress
-) -> Checked:
-    """Run what a guest can of all that would help these workloads.
+) -> tuple[Checked, int]:
+    """Run what a guest can of all that would help these workloads; return an exit status, too.
 
-    ``wanted``: those that ``found`` tells of, in its order.
+    ``wanted``: those that ``found`` tells of, in its order. The status is that of the last one
+    that could not be run, as of a check; 0 if all could.
     """
+    status = 0
     work: dict[Trial, list[tuple[WorkloadResult, Explained]]] = {}
     for one, explained in zip(wanted, found.workloads, strict=True):
         known = [mend for several in fitting(result, one).values() for mend in several]
@@ -109,12 +112,13 @@ def check(
             after, other = ran[number], beside.get(number)
             for name, became in ((trial.beside, other), (trial.name, after)):
                 if isinstance(became, PartywallError):
+                    status = became.exit_code
                     failed.append(_failure(f"{one.title}, {name}", one, became))
             if isinstance(after, PartywallError):
                 continue
             other = None if isinstance(other, PartywallError) else other
             checks.append(told(result, found.profile, trial, (one, explained), after, other))
-    return Checked(checks=checks, failed=failed)
+    return Checked(checks=checks, failed=failed), status
 
 
 def _failure(title: str, one: WorkloadResult, error: PartywallError) -> Failure:

@@ -20,7 +20,6 @@ from partywall.cli.options import (
     results_option,
 )
 from partywall.cli.readers import Reader
-from partywall.core.errors import EnvironmentProblem
 from partywall.model import profiles
 from partywall.report import explain as view
 from partywall.results import document, store
@@ -64,13 +63,13 @@ def explain_command(
     result = store.load(file or store.newest(folder))
     wanted = named(result, names)
     found = explain(result, profile, wanted, at)
+    status = 0
     if run_it:
         with progress_on_terminal() as progress:
-            came = checked.check(result, found, wanted, progress)
+            came, status = checked.check(result, found, wanted, progress)
         found = found.model_copy(update={"checked": came})
     if as_json:
         click.echo(document.dump(found), nl=False)
     else:
         paged(lambda console: view.render(found, console))
-    failed = found.checked is not None and found.checked.failed and not found.checked.checks
-    return EnvironmentProblem.exit_code if failed else 0
+    return status

@@ -349,7 +349,7 @@ def test_what_fails_is_told_and_stops_nothing_else(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(checked, "resolve", resolve)
     monkeypatch.setattr(checked, "_measured", measured)
-    came = checked.check(result, explained(result), wanted, Quiet())
+    came, status = checked.check(result, explained(result), wanted, Quiet())
     assert [(one.title, one.name) for one in came.checks] == [
         ("signal", "partywall"),
         ("overlay/access-shared", "partywall"),
@@ -360,6 +360,7 @@ def test_what_fails_is_told_and_stops_nothing_else(monkeypatch: pytest.MonkeyPat
         f"{checked.NEWEST}, for Linux 6.13",
     }
     assert all(one.why == "no such package; look for it" for one in came.failed)
+    assert status == broken.exit_code
 
 
 def test_what_was_measured_is_run_as_it_was() -> None:
