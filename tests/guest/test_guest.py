@@ -364,6 +364,9 @@ def test_without_network_and_cache_the_error_says_so(tmp_path: Path) -> None:
         "https_proxy": "http://127.0.0.1:9",
     }
     done = partywall("check", "-w", "signal", "--results", tmp_path / "r", env=environment)
+    # What is to come is said before, as in any log: then the error.
+    ahead, _, done.stderr = done.stderr.partition("\n")
+    assert re.match(r"first run with linux-image-\S+: \d+ MB to download, ", ahead)
     refused(done, 3, "downloading linux-image-", "network")
     assert not list(tmp_path.rglob("*.deb"))
 
