@@ -8,13 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from commands import run
 
 from partywall.core import packages
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Quiet
 from partywall.kernels import series
 from partywall.kernels.debs import build, words
-from tests.unit.commands import run
 
 PATCHES = series.read()
 BOOKWORM, TRIXIE = "6.12.117-1~deb12u1", "6.12.117-1"
