@@ -15,9 +15,9 @@ from partywall.advice.remedies import Action, Fitting, actions, fitting, less, t
 from partywall.advice.without import Taken, all_of, by_mends, key, number, without
 from partywall.analyse.verdict import AT
 from partywall.model import unknowns
-from partywall.model.load import Load, load
+from partywall.model.load import Load
 from partywall.model.profiles import Profile
-from partywall.model.queues import predict_work, transfer_ns, work_of
+from partywall.model.queues import predict_work, usual_load, work_of
 from partywall.results.result import Result, WorkloadResult
 
 MOST = 5
@@ -56,10 +56,7 @@ class Forecast:
 
     def usual(self, workload: WorkloadResult) -> Load:
         """Return what is usually to be expected of a workload: a fifth of the work of `of`."""
-        work = work_of(workload)
-        profile = self._profile
-        transfer = transfer_ns(profile, self.at * work.processes, "spread")
-        return load(work, self.at, profile.cores, profile.instruction_ns[1], transfer)
+        return usual_load(work_of(workload), self._profile, self.at)
 
     def gain(self, taken: Taken, before: Taken | None = None) -> float:
         """Return how much more is usually done without what is taken, than without ``before``."""

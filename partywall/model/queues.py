@@ -24,7 +24,7 @@ from pydantic import Field
 from partywall.core.topology import Topology
 from partywall.model import both, unknowns
 from partywall.model.holders import holdings, unlocked
-from partywall.model.load import Queue, Work, line_queue, load
+from partywall.model.load import Load, Queue, Work, line_queue, load
 from partywall.model.profiles import Profile
 from partywall.results.document import Model
 from partywall.results.result import Line, Wall, WorkloadResult
@@ -274,6 +274,12 @@ def work_of(result: WorkloadResult, queues: Iterable[Queue] | None = None) -> Wo
     )
 
 
+def usual_load(work: Work, profile: Profile, count: int) -> Load:
+    """Return what is usually to be expected of so many containers on a machine."""
+    transfer = transfer_ns(profile, count * work.processes, "spread")
+    return load(work, count, profile.cores, profile.instruction_ns[1], transfer)
+
+
 def predict(
     result: WorkloadResult, profile: Profile, counts: Sequence[int] | None = None
 ) -> Prediction:
@@ -282,16 +288,7 @@ def predict(
     work = work_of(result, (queue for _, queue in asked))
     if counts is None:
         counts = usual_counts(profile, work.processes)
-    usual = [
-        load(
-            work,
-            count,
-            profile.cores,
-            profile.instruction_ns[1],
-            transfer_ns(profile, count * work.processes, "spread"),
-        )
-        for count in counts
-    ]
+    usual = [usual_load(work, profile, count) for count in counts]
     return Prediction(
         workload=result.title,
         topology=result.topology,
