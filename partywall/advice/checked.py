@@ -21,7 +21,7 @@ from partywall.measure import run
 from partywall.measure.ready import resolve, with_roots
 from partywall.model.profiles import Profile
 from partywall.results.failures import Failure
-from partywall.results.result import Result, WorkloadResult
+from partywall.results.result import Result, Wall, WorkloadResult
 from partywall.results.setting import OWN_PROFILES
 from partywall.workloads import Workload
 
@@ -145,9 +145,9 @@ def told(
     forecast = Forecast(one, profile, explained.at)
     taken = by_mends(one, brought)
     (new,) = after.workloads
-    walls = {key(wall) for wall in new.every_wall}
-    stay = {key(wall) for wall in without(one, taken).every_wall}
-    had = {key(wall) for wall in one.every_wall}
+    walls = {_what(wall) for wall in new.every_wall}
+    stay = {_what(wall) for wall in without(one, taken).every_wall}
+    had = {_what(wall) for wall in one.every_wall}
     return Check(
         title=one.title,
         topology=one.topology,
@@ -168,10 +168,16 @@ def _expected(result: Result, profile: Profile, at: int) -> Expected:
     return Forecast(one, profile, at).now
 
 
+def _what(wall: Wall) -> tuple[str, str]:
+    """Return what a wall is of on any kernel: a type lies in another slab cache where it grows."""
+    kind, name = key(wall)
+    return kind, name.partition(": ")[2] or name
+
+
 def _names(workload: WorkloadResult, walls: set[tuple[str, str]]) -> list[str]:
     """Names of these walls, most transfers first."""
     there = sorted(workload.every_wall, key=lambda wall: -wall.transfers)
-    return list(dict.fromkeys(wall.name for wall in there if key(wall) in walls))
+    return list(dict.fromkeys(wall.name for wall in there if _what(wall) in walls))
 
 
 def _run(

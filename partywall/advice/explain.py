@@ -11,8 +11,9 @@ import itertools
 from collections.abc import Iterable, Sequence
 
 from partywall.advice.explained import Expected, Explained, Explanation, Left, Remedy
+from partywall.advice.mends import Mend
 from partywall.advice.remedies import Action, Fitting, actions, fitting, less, together
-from partywall.advice.without import Taken, all_of, by_mends, key, number, without
+from partywall.advice.without import Taken, all_of, also, by_mends, key, number, without
 from partywall.analyse.verdict import AT
 from partywall.model import unknowns
 from partywall.model.load import Load
@@ -96,7 +97,7 @@ def _one(result: Result, workload: WorkloadResult, profile: Profile, at: int | N
         together=forecast.without(mended) if best else None,
         enough=_enough(forecast, workload, best),
         left=_left(forecast, workload, mended, less(every, together(best))),
-        clean=forecast.without(all_of(workload, map(key, workload.every_wall))),
+        clean=forecast.without(also(mended, all_of(workload, map(key, workload.every_wall)))),
         unknown=unknowns.of(workload),
     )
 
@@ -116,11 +117,15 @@ def _remedies(
         wider = any(one is not other and not less(one.fitting, other.fitting) for other in possible)
         # What another wall hides is told as what contains it, if there is such.
         helps = alone[one.name] >= 1 + LEAST or (adds[one.name] >= 1 + LEAST and not wider)
-        # What contains others is told if it brings more than each of these.
-        within = [alone[other.name] for other in kept if not less(other.fitting, one.fitting)]
-        if helps and alone[one.name] > max(within, default=0.0) * (1 + LEAST):
+        # What contains others is told if it brings more than each of these, by itself or, where
+        # another wall hides that, beside all else.
+        within = [other.name for other in kept if not less(other.fitting, one.fitting)]
+        if helps and any(
+            brings[one.name] > max((brings[name] for name in within), default=0.0) * (1 + LEAST)
+            for brings in (alone, adds)
+        ):
             kept.append(one)
-    best = sorted(kept, key=lambda one: -alone[one.name])[:MOST]
+    best = sorted(kept, key=lambda one: (-alone[one.name], -adds[one.name]))[:MOST]
     found = []
     for one in best:
         taken = by_mends(workload, one.fitting)
@@ -132,7 +137,7 @@ def _remedies(
                 name=one.name,
                 release=one.release,
                 option=one.option,
-                says=[mend.words for mend in one.mends if mend.most or not mend.part],
+                says=_says(one),
                 objects=list(dict.fromkeys(line.object.name for line in lines)),
                 at_most=any(gone.part and gone.share for gone in taken.values()),
                 after=forecast.without(taken),
@@ -141,6 +146,16 @@ def _remedies(
             )
         )
     return found, best
+
+
+def _says(action: Action) -> list[str]:
+    """Return its mends in words, but for those that take nothing; what is measured comes first."""
+    some = [mend for mend in action.mends if mend.most or not mend.part]
+    return list(dict.fromkeys(mend.words for mend in sorted(some, key=_first)))
+
+
+def _first(mend: Mend) -> float:
+    return 1.0 if mend.saved is None else -mend.saved.kernel
 
 
 def _enough(
@@ -177,7 +192,7 @@ def _left(
                 part=any(line in mended and mended[line].share for line in alone),
                 known=_known(alone, unused),
                 gain=forecast.gain(alone),
-                adds=forecast.gain({**mended, **alone}, mended),
+                adds=forecast.gain(also(mended, alone), mended),
                 only=only.each * only.alone,
             )
         )

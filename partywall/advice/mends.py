@@ -41,6 +41,27 @@ OPTIONS: Mapping[Option, str] = {
 """That in words."""
 
 
+class Saved(Model):
+    """Instructions that patches save, as they were measured of some workloads of ours."""
+
+    workloads: list[str] = Field(description="Titles; of any other operation it is not known.")
+    kernel: float = Field(
+        default=0.0, lt=1, description="Of an operation's instructions in the kernel, this share."
+    )
+    under: float = Field(
+        default=0.0, lt=1, description="Of those run while a lock is held, this share."
+    )
+    lock: str = Field(default="*", description="Its field in the object.")
+    command: str = Field(description="What measured it: its two columns.")
+
+    @property
+    def words(self) -> str:
+        """It in words."""
+        shares = ((self.kernel, "an operation"), (self.under, "while it is held"))
+        said = [f"{share:.0%} fewer {where}" for share, where in shares if share]
+        return f"instructions {', '.join(said)}"
+
+
 class Mend(Model):
     """One way to be rid of a wall, or of a part of it. Names may have ``*`` and ``?``."""
 
@@ -78,6 +99,12 @@ class Mend(Model):
         default=True,
         description="Of a lock, it takes time for which that is held; else alone times that it is.",
     )
+    saved: Saved | None = Field(
+        default=None,
+        description="Instructions that its patches save together, and nothing of the wall: of "
+        "patches of several topics it is the series that does. Of the kernel that it was "
+        "measured of alone.",
+    )
     says: str = Field(default="", description="What to do or to know, in words.")
     source: str = Field(description="Where this is from.")
 
@@ -85,6 +112,8 @@ class Mend(Model):
     def words(self) -> str:
         """It in one line."""
         some = "a part: " if self.part else ""
+        if self.saved:
+            return f"{self.object}: {self.saved.words}"
         if self.by == "series":
             what = f"series {' '.join(self.patches)}"
         elif self.by == "upstream":
@@ -156,9 +185,22 @@ class Advice:
         ``lines``: of like objects. A kernel as new as the release that brought a mend
         has it, and this wall all the same.
         """
-        wall = list(lines)
+        found = self._of(list(lines), workload)
+        return [self._for_it(mend) for mend in found if mend.saved is None]
+
+    def saves(self, lines: Iterable[Line], workload: WorkloadResult) -> list[Mend]:
+        """Return what is known to save instructions of the workload, of these walls' mends.
+
+        Measured of one version of Linux, of which it is said.
+        """
+        if self._release != SERIES:
+            return []
+        found = self._of(list(lines), workload)
+        return [mend for mend in found if mend.saved and workload.title in mend.saved.workloads]
+
+    def _of(self, lines: list[Line], workload: WorkloadResult) -> list[Mend]:
         seen = next((seen for one, seen in self._at_work if one is workload), frozenset())
-        return [self._for_it(mend) for mend in load() if self._fits(mend, wall, workload, seen)]
+        return [mend for mend in load() if self._fits(mend, lines, workload, seen)]
 
     def _for_it(self, mend: Mend) -> Mend:
         """Say of patches that are made for another kernel which one that is."""

@@ -44,7 +44,8 @@ def fitting(result: Result, workload: WorkloadResult) -> dict[int, list[Mend]]:
     found: dict[int, list[Mend]] = {}
     for line in workload.every_line:
         several = found.setdefault(number(line.address), [])
-        several += [mend for mend in advice.on([line], workload) if mend not in several]
+        there = [*advice.on([line], workload), *advice.saves([line], workload)]
+        several += [mend for mend in there if mend not in several]
     return found
 
 
@@ -84,16 +85,25 @@ def topic(mend: Mend) -> str:
     return mend.patches[0].partition("/")[0]
 
 
+def _of_topic(mend: Mend, name: str) -> bool:
+    """Whether it is one topic that brings a mend. What several save together none does alone."""
+    if mend.by != "series" or topic(mend) != name:
+        return False
+    return mend.saved is None or len({one.partition("/")[0] for one in mend.patches}) == 1
+
+
 def _of_series(every: Fitting, known: list[Mend]) -> list[Action]:
-    topics = dict.fromkeys(topic(mend) for mend in known if mend.by == "series")
+    patches = [mend.patches if mend.saved else mend.patches[:1] for mend in known]
+    topics = dict.fromkeys(one.partition("/")[0] for several in patches for one in several)
     found = [
         Action(
             "topic",
             f"series {one}",
-            chosen(every, lambda mend, one=one: mend.by == "series" and topic(mend) == one),  # type: ignore[misc]
+            chosen(every, lambda mend, one=one: _of_topic(mend, one)),  # type: ignore[misc]
         )
         for one in topics
     ]
+    found = [one for one in found if one.fitting]
     if len(topics) > 1:
         whole = chosen(every, lambda mend: mend.by == "series")
         found.append(Action("series", "the whole series", whole))

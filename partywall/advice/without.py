@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A workload as it would be without some of its walls, or without parts of them.
 
-Of a kernel that nobody has measured: what stays is taken to be as it was. Instructions are
-not changed; what a mend saves of them, or costs, is not known.
+Of a kernel that nobody has measured: what stays is taken to be as it was. So are instructions,
+but for what a mend is known to save of them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import TypeVar
 
-from partywall.advice.mends import Mend, at_work, touches
+from partywall.advice.mends import Mend, Saved, at_work, touches
 from partywall.record.recording import LINE_SIZE
+from partywall.results.counts import Instructions
 from partywall.results.document import Model
 from partywall.results.held import Held, HeldLock
 from partywall.results.result import Line, Lock, Wall, WorkloadResult
@@ -36,6 +38,8 @@ class Gone:
     """No more than that: how much of it a mend takes is not known."""
     held: bool = True
     """A lock there is held for less time; else it is alone taken less often."""
+    saved: tuple[Saved, ...] = ()
+    """What is saved of instructions, whatever is gone of the line."""
 
 
 Taken = Mapping[int, Gone]
@@ -64,11 +68,15 @@ def by_mends(workload: WorkloadResult, fitting: Mapping[int, Iterable[Mend]]) ->
         both.setdefault(number(line.address), []).append(line)
     for at, lines in both.items():
         mends = [mend for mend in fitting.get(at, ()) if any(touches(mend, one) for one in lines)]
-        if mends:
+        takes = [mend for mend in mends if mend.saved is None]
+        saved = tuple(mend.saved for mend in mends if mend.saved)
+        if takes:
             # A line in its own and in deferred work is one line, whose share is of both.
             code = [site for one in lines for site in one.code]
             line = lines[0].model_copy(update={"code": code})
-            found[at] = _gone(line, walls[key(line)], mends)
+            found[at] = replace(_gone(line, walls[key(line)], takes), saved=saved)
+        elif saved:
+            found[at] = Gone(0.0, saved=saved)
     return found
 
 
@@ -76,6 +84,15 @@ def all_of(workload: WorkloadResult, walls: Iterable[tuple[str, str]]) -> dict[i
     """Return what is gone with these walls, by `key`."""
     wanted = set(walls)
     return {number(line.address): Gone() for line in workload.every_line if key(line) in wanted}
+
+
+def also(taken: Taken, more: Taken) -> dict[int, Gone]:
+    """Return what is gone with all of ``more``, with what mends of these lines save besides."""
+    saved = {line: gone.saved for line, gone in taken.items()}
+    return {
+        **taken,
+        **{line: replace(gone, saved=saved.get(line, gone.saved)) for line, gone in more.items()},
+    }
 
 
 def by_wall(lines: Iterable[Line]) -> dict[tuple[str, str], list[Line]]:
@@ -143,6 +160,7 @@ def without(workload: WorkloadResult, taken: Taken) -> WorkloadResult:
         "walls": under.lines(own.lines),
         every: getattr(workload, every) - own.less,
         "locks": locks,
+        "instructions": _saved(workload.instructions, taken),
         "held": None if workload.held is None else _held(workload.held, taken),
     }
     if late is not None:
@@ -154,6 +172,12 @@ def without(workload: WorkloadResult, taken: Taken) -> WorkloadResult:
             }
         )
     return workload.model_copy(update=update)
+
+
+def _saved(instructions: Instructions, taken: Taken) -> Instructions:
+    """Return what runs of an operation. Of several that were measured the most is saved."""
+    share = max((saved.kernel for gone in taken.values() for saved in gone.saved), default=0.0)
+    return _scaled(instructions, 1 - share, "kernel")
 
 
 def _left(walls: Iterable[Wall], lines: list[Line], taken: Taken) -> _Left:
@@ -208,6 +232,7 @@ def _locks(workload: WorkloadResult, taken: Taken, left: list[Line]) -> list[Loc
         kept = _lock_kept(lock, workload.held, taken)
         if not kept:
             continue
+        lock = _shorter(lock, taken)  # noqa: PLW2901
         word = min(lock.word_transfers, lock.transfers)
         fetched = word + (lock.transfers - word) * stays
         under = fetched / lock.transfers if lock.transfers else 1.0
@@ -222,6 +247,14 @@ def _locks(workload: WorkloadResult, taken: Taken, left: list[Line]) -> list[Loc
         less = (fetched - word * (1 - kept)) / lock.transfers if lock.transfers else 1.0
         found.append(_scaled(scaled, less, "transfers", "last_transfers"))
     return found
+
+
+def _shorter(lock: Lock, taken: Taken) -> Lock:
+    """Return a lock with what it is known to be held for. What of that is its own is as it was."""
+    gone = taken.get(number(lock.address), Gone(0.0))
+    under = [one.under for one in gone.saved if fnmatchcase(lock.field, one.lock)]
+    ran = lock.instructions * (1 - max(under, default=0.0))
+    return lock.model_copy(update={"instructions": ran, "own": min(lock.own, ran)})
 
 
 def _fetched(lines: Iterable[Line], words: set[int]) -> float:

@@ -84,7 +84,7 @@ def _nothing(one: Explained) -> str:
         return "no mend is known that would help"
     return (
         "by the model no mend that is known brings anything while the other walls stay; what it "
-        "saves in instructions is not in that, and --check runs it"
+        "saves in instructions is in that where it was measured, and --check runs it"
     )
 
 

@@ -33,6 +33,8 @@ def test_a_mend_says_what_it_is(mend: Mend) -> None:
     # One that names no code could be right for one kernel and wrong for the next.
     # How containers are started is the same for any.
     named = mend.functions or mend.beside or mend.together or mend.gone
+    # What was measured can be measured again.
+    assert mend.saved is None or mend.saved.command.startswith("partywall ")
     assert named or mend.by == "none" or mend.option
     assert bool(mend.option) == (mend.by == "option")
 

@@ -8,8 +8,8 @@ from typing import Any
 import builders
 import pytest
 
-from partywall.advice.mends import Mend
-from partywall.advice.without import Gone, all_of, by_mends, key, number, without
+from partywall.advice.mends import Mend, Saved
+from partywall.advice.without import Gone, all_of, also, by_mends, key, number, without
 from partywall.model import profiles
 from partywall.model.cost import cost
 from partywall.results.held import Held
@@ -163,6 +163,30 @@ def test_a_lock_that_is_taken_less_often_is_held_for_as_long() -> None:
     shorter = without(workload, by_mends(workload, {at: [mend("lock", part=True, most=0.5)]}))
     assert shorter.locks[0].instructions == 2000.0
     assert each(workload) < each(left) < each(shorter)
+
+
+def test_what_is_saved_of_instructions_leaves_the_line_as_it_was() -> None:
+    workload = _locked()
+    at = number(workload.walls[0].address)
+    saved = Saved(workloads=["w"], kernel=0.2, under=0.25, command="partywall compare")
+    left = without(workload, by_mends(workload, {at: [mend("lock", saved=saved)]}))
+    assert left.walls == workload.walls
+    assert left.instructions.kernel == pytest.approx(workload.instructions.kernel * 0.8)
+    assert left.instructions.user == workload.instructions.user
+    (lock,) = left.locks
+    assert (lock.instructions, lock.transfers) == (pytest.approx(3000.0), 5.0)
+    # That of another field of the object is held as long.
+    other = saved.model_copy(update={"lock": "other"})
+    elsewhere = by_mends(workload, {at: [mend("lock", saved=other)]})
+    assert without(workload, elsewhere).locks[0].instructions == 4000.0
+    # It is saved whatever else is gone there, and once.
+    more = also(by_mends(workload, {at: [mend("lock", saved=saved)]}), {at: Gone()})
+    assert without(workload, more).locks == []
+    assert without(workload, more).instructions == left.instructions
+    twice = dict.fromkeys(
+        map(number, (line.address for line in workload.walls)), Gone(0.0, saved=(saved, saved))
+    )
+    assert without(workload, twice).instructions == left.instructions
 
 
 def test_of_two_locks_one_keeps_what_is_fetched_under_it() -> None:
