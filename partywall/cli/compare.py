@@ -27,7 +27,7 @@ from partywall.cli.options import (
     write_html,
 )
 from partywall.cli.readers import Reader
-from partywall.core.errors import PartywallError
+from partywall.core.errors import PartywallError, UsageProblem
 from partywall.kernels import Kernel, Request
 from partywall.measure import run
 from partywall.measure.ready import resolve, with_roots
@@ -45,15 +45,24 @@ def _ready(what: str) -> Result | Kernel:
         return resolve(Request(what), progress)
 
 
-def _measured(wanted: run.Wanted, what: str, folder: Path) -> Result:
-    """The result of all that is wanted, saved; the error of the first that failed."""
+def _measured(
+    wanted: run.Wanted, what: str, folder: Path
+) -> tuple[Result | None, dict[str, PartywallError]]:
+    """The result of what could be measured, saved, and by kernel and title what could not be."""
     with progress_on_terminal() as progress:
         outcome = run.check(wanted, progress)
-    for title, error in outcome.failures.items():
-        raise type(error)(f"{what}: {title}: {error.message}", error.hint)
-    assert outcome.result is not None
-    store.save(outcome.result, folder)
-    return outcome.result
+    if outcome.result is not None:
+        store.save(outcome.result, folder)
+    return outcome.result, {f"{what}: {title}": one for title, one in outcome.failures.items()}
+
+
+def _failed(failures: dict[str, PartywallError]) -> int:
+    """Say what failed; the exit status of the last one, 0 if nothing did."""
+    status = 0
+    for title, error in failures.items():
+        say(type(error)(f"{title}: {error.message}", error.hint))
+        status = error.exit_code
+    return status
 
 
 @commands.command(
@@ -87,16 +96,17 @@ def compare_command(
     """Measure two kernels with the same workloads and show what changed.
 
     BEFORE and AFTER are kernels, as --kernel of check names them, or saved
-    results (*.json, *.json.gz): partywall compare stock partywall.
+    results (*.json, *.json.gz): partywall compare stock partywall. A workload that
+    fails on one of them is left out, and named.
     """
     profile = profiles.load(profile_name)
     chosen = workloads.select(names, more=workloads.load_servers())
     shape = shape_of(containers, cpus)
     more: dict[str, Any] = {"timeout": timeout} | ({} if jobs is None else {"jobs": jobs})
-    rootless: dict[str, PartywallError] = {}
+    failures: dict[str, PartywallError] = {}
     if not (store.is_name(before) and store.is_name(after)):
         with progress_on_terminal() as progress:
-            chosen, rootless = with_roots(chosen, progress)
+            chosen, failures = with_roots(chosen, progress)
     # Both are made ready first: nothing is measured if one can't be.
     found: list[Result] = []
     for what, ready in [(what, _ready(what)) for what in (before, after)]:
@@ -104,8 +114,18 @@ def compare_command(
             found.append(ready)
             continue
         wanted = run.Wanted(kernel=ready, workloads=chosen, topology=shape, **more)
-        found.append(_measured(wanted, what, folder))
-    compared = compare.compare(*found)
+        result, failed = _measured(wanted, what, folder)
+        failures |= failed
+        if result is None:
+            return _failed(failures)
+        found.append(result)
+    try:
+        compared = compare.compare(*found)
+    except UsageProblem:
+        # What they have in common failed on one of the two.
+        if failures:
+            return _failed(failures)
+        raise
     if as_json:
         click.echo(document.dump(compared), nl=False)
     else:
@@ -113,8 +133,5 @@ def compare_command(
     if html_file is not None:
         old, new = found
         write_html(html_file, old, new, profile)
-    status = OVER_LIMIT if fail_above is not None and compared.worst > fail_above else 0
-    for title, error in rootless.items():
-        say(type(error)(f"{title}: {error.message}", error.hint))
-        status = error.exit_code
-    return status
+    over = fail_above is not None and compared.worst > fail_above
+    return _failed(failures) or (OVER_LIMIT if over else 0)

@@ -16,8 +16,10 @@ from rich.console import Console
 
 from partywall import workloads
 from partywall.cli import commands
+from partywall.cli.options import OVER_LIMIT
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.topology import Topology
+from partywall.measure import run
 from partywall.report import compare as view
 from partywall.results import compare, document
 from partywall.results.compare import Comparison
@@ -181,9 +183,9 @@ def test_a_root_that_can_not_be_stops_no_comparison_of_others(
     command = importlib.import_module("partywall.cli.compare")
     ran: list[Any] = []
 
-    def measured(wanted: Any, what: str, folder: Path) -> Result:
+    def measured(wanted: Any, what: str, folder: Path) -> tuple[Result, dict[str, Any]]:
         ran.append((what, [one.title for one in wanted.workloads]))
-        return builders.result(builders.signal())
+        return builders.result(builders.signal()), {}
 
     left = workloads.select(["signal"])
     failed = {"redis/get": EnvironmentProblem("no package redis-server", "look for it")}
@@ -197,3 +199,68 @@ def test_a_root_that_can_not_be_stops_no_comparison_of_others(
     assert ran == [("stock", ["signal"]), ("partywall", ["signal"])]
     assert "init_ucounts" in out
     assert "redis/get: no package redis-server" in err
+
+
+def _with_guests(monkeypatch: pytest.MonkeyPatch, became: dict[str, list[run.Outcome]]) -> None:
+    """Make guests of each kernel end as given."""
+    command = importlib.import_module("partywall.cli.compare")
+    monkeypatch.setattr(command, "with_roots", lambda chosen, progress: (chosen, {}))
+    monkeypatch.setattr(command, "resolve", lambda request, progress: request.kernel)
+    monkeypatch.setattr(run, "check", lambda wanted, progress: became[wanted.kernel].pop(0))
+
+
+SIGNAL, ISOLATED = builders.result(builders.signal()), builders.result(builders.isolated())
+WORDS = ["compare", "stock", "partywall", "-w", "signal", "-w", "fork"]
+BROKEN = {"fork": EnvironmentProblem("the guest failed", "see its console")}
+
+
+def test_a_guest_that_fails_stops_no_comparison_of_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    ours = run.Outcome(SIGNAL, BROKEN)
+    _with_guests(monkeypatch, {"stock": [run.Outcome(BEFORE, {})], "partywall": [ours]})
+    status = commands.main([*WORDS, "--results", str(tmp_path)], standalone_mode=False)
+    out, err = capsys.readouterr()
+    assert status == EnvironmentProblem.exit_code
+    assert "init_ucounts" in out
+    # Which one, on which kernel.
+    assert "partywall: fork: the guest failed" in err
+    assert "stock: fork" not in err
+    # What was measured is kept.
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_comparison_of_which_nothing_is_left_names_what_failed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    _with_guests(
+        monkeypatch,
+        {
+            "stock": [run.Outcome(SIGNAL, BROKEN)],
+            "partywall": [run.Outcome(ISOLATED, {"signal": BROKEN["fork"]})],
+        },
+    )
+    status = commands.main([*WORDS, "--results", str(tmp_path)], standalone_mode=False)
+    out, err = capsys.readouterr()
+    assert status == EnvironmentProblem.exit_code
+    assert not out
+    assert "stock: fork: the guest failed" in err
+    assert "partywall: signal: the guest failed" in err
+    assert len(list(tmp_path.iterdir())) == 2
+    none = {"stock": [run.Outcome(None, BROKEN)], "partywall": [run.Outcome(SIGNAL, {})]}
+    _with_guests(monkeypatch, none)
+    status = commands.main([*WORDS, "--results", str(tmp_path)], standalone_mode=False)
+    assert status == EnvironmentProblem.exit_code
+    assert "stock: fork: the guest failed" in capsys.readouterr().err
+    # Where one kernel has nothing to compare the other one is not measured.
+    assert len(none["partywall"]) == 1
+
+
+def test_a_wall_over_the_limit_is_told_by_its_status_unless_something_failed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for failures, expected in (({}, OVER_LIMIT), (BROKEN, EnvironmentProblem.exit_code)):
+        both = {"stock": [run.Outcome(BEFORE, {})], "partywall": [run.Outcome(SIGNAL, failures)]}
+        _with_guests(monkeypatch, both)
+        words = [*WORDS, "--fail-above", "0.01", "--results", str(tmp_path)]
+        assert commands.main(words, standalone_mode=False) == expected
