@@ -26,7 +26,6 @@ from partywall.cli.options import (
     progress_on_terminal,
     results_option,
     say,
-    shape_of,
     threshold_option,
     timeout_option,
     view_options,
@@ -119,13 +118,14 @@ def check(
     cache lines that they share, by name. With COMMAND (behind --) it runs
     your own program in the containers instead: a static one, or with
     --image, --debian or --rootfs any; with --client a server that is asked.
+    --compose takes image, command and limits from a file.
     """
     one_view(as_json, as_ktap)
     if apparmor == "own" and unconfined:
         raise UsageProblem("--apparmor and --unconfined exclude each other", "leave one out")
     profile = profiles.load(profile_name)
     chosen = program.workloads(names)
-    shape = shape_of(containers, cpus)
+    shape = program.shape(containers, cpus)
     fails = Limits(inf if fail_above is None else fail_above, fail_held, fail_growth)
     fails.check(chosen, shape)
     with progress_on_terminal() as progress:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +13,16 @@ from typing import Any, Literal
 import click
 
 from partywall import workloads
-from partywall.core.capabilities import capability
+from partywall.cli.options import FILE, shape_of
+from partywall.core.capabilities import NAMES, capability
 from partywall.core.errors import UsageProblem
+from partywall.core.topology import Topology
+from partywall.measure.run import DEFAULT_CONTAINERS
 from partywall.record.functions import in_source
-from partywall.workloads import Root, Workload
+from partywall.report.words import plain
+from partywall.workloads import Root, Service, Workload
+from partywall.workloads import compose as composed
+from partywall.workloads.service import ALL
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,28 @@ class Program:
     capabilities: tuple[str, ...]
     root: Root | None = None
     client: str | None = None
+    service: Service | None = None
+
+    def shape(self, containers: int | None, cpus: int | None) -> Topology | None:
+        """Return the topology asked for, if any: on the command line, or by a service."""
+        asked = self.service
+        if asked is not None and containers is None and (asked.replicas or 0) > 1:
+            assert asked.replicas is not None
+            containers = min(asked.replicas, DEFAULT_CONTAINERS)
+            if containers < asked.replicas:
+                told = f"of {asked.replicas} replicas {containers} run: --containers has more run"
+                click.echo(f"partywall: {told}, --at {asked.replicas} tells of all", err=True)
+        if asked is not None and cpus is None and asked.cpus is not None:
+            cpus = math.ceil(asked.cpus)
+        return shape_of(containers, cpus)
+
+    def _of_service(self) -> list[str]:
+        """Return capabilities that a service wants beside Docker's defaults."""
+        if self.service is None:
+            return []
+        if ALL not in self.service.added:
+            return list(self.service.added)
+        return [f"CAP_{name}" for name in NAMES if f"CAP_{name}" not in self.service.dropped]
 
     def workloads(self, names: tuple[str, ...]) -> list[Workload]:
         """Return what is to run: the program, or the workloads of these names if there is none.
@@ -74,6 +103,7 @@ class Program:
                 marked=self.marked,
                 window=self.ops,
                 client=self.client,
+                service=self.service,
             )
         elif self.command:
             program = workloads.from_command(
@@ -87,10 +117,11 @@ class Program:
             program = workloads.from_iterations(self.file, threads=self.threads, window=self.ops)
         else:
             return workloads.select(names, more=workloads.load_servers())
+        asked_for = (capability(name) for name in self.capabilities)
         more: dict[str, tuple[str, ...]] = {
             "count": tuple(dict.fromkeys(map(in_source, self.count))),
             "charge": tuple(dict.fromkeys(map(in_source, self.charge))),
-            "capabilities": tuple(dict.fromkeys(capability(name) for name in self.capabilities)),
+            "capabilities": tuple(dict.fromkeys([*self._of_service(), *asked_for])),
         }
         return [program.model_copy(update=more)]
 
@@ -103,6 +134,14 @@ def _root(ctx: click.Context, param: click.Parameter, what: str | None) -> Root 
         "debian": "debian",
     }
     return None if what is None else Root(kind=kind[param.name], what=what)
+
+
+def _composed(file: Path, name: str | None, archives: tuple[str, ...]) -> tuple[Root, Service]:
+    """Return the root and the service of a file; what is not as it says is said now."""
+    found = composed.read(file, name, archives)
+    for line in found.told:
+        click.echo(plain(f"partywall: {line}"), err=True)
+    return Root(kind="image", what=found.image), found.service
 
 
 _OPTIONS = (
@@ -123,6 +162,24 @@ _OPTIONS = (
         callback=_root,
         metavar="PACKAGE[,PACKAGE]",
         help="The same of Debian's packages and what they depend on.",
+    ),
+    click.option(
+        "--compose",
+        type=FILE,
+        metavar="FILE",
+        help="The same as a service of a Compose file says, or a pod of a manifest's.",
+    ),
+    click.option(
+        "--service",
+        "service_name",
+        metavar="NAME",
+        help="Which service of --compose, if it has several.",
+    ),
+    click.option(
+        "--images",
+        multiple=True,
+        metavar="DIR|NAME=ARCHIVE[:TAG]",
+        help="Where --compose has its images from, as --image takes them; again for more.",
     ),
     click.option(
         "--client",
@@ -192,15 +249,39 @@ def program_options(function: Callable[..., int]) -> Callable[..., int]:
         rootfs: Root | None,
         image: Root | None,
         debian: Root | None,
+        compose: Path | None,
+        service_name: str | None,
+        images: tuple[str, ...],
         client: str | None,
         **others: Any,
     ) -> int:
         roots = [root for root in (rootfs, image, debian) if root]
-        if len(roots) > 1:
-            raise UsageProblem("--rootfs, --image and --debian exclude each other", "leave one out")
-        root = roots[0] if roots else None
+        if len(roots) + bool(compose) > 1:
+            raise UsageProblem(
+                "--rootfs, --image, --debian and --compose exclude each other", "leave one out"
+            )
+        root, service = roots[0] if roots else None, None
+        if compose is not None:
+            if command:
+                raise UsageProblem(
+                    "COMMAND and --compose exclude each other", "the service has a command"
+                )
+            root, service = _composed(compose, service_name, images)
+        elif service_name is not None or images:
+            option = "--images" if images else "--service"
+            raise UsageProblem(f"{option} belongs to --compose", "name a file with that")
         program = Program(
-            command, file, threads, marked, ops, count, charge, capabilities, root, client
+            command,
+            file,
+            threads,
+            marked,
+            ops,
+            count,
+            charge,
+            capabilities,
+            root,
+            client,
+            service,
         )
         return function(program=program, **others)
 

@@ -19,7 +19,7 @@ from partywall.core import packages, syscalls
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
 from partywall.core.topology import Layers, Profiles, Topology
-from partywall.guest import bundle, oci, rooted
+from partywall.guest import asked, bundle, oci, rooted
 from partywall.guest.cpio import Archive
 from partywall.guest.rooted import LAUNCHER
 from partywall.guest.roots import Fitted, choose
@@ -250,9 +250,12 @@ def containers(
             syscalls=known,
             more=more,
             profile=oci.apparmor_profile(number, profiles),
+            dropped=() if workload.service is None else workload.service.dropped,
         )
         if disk is not None:
             config = rooted.config(config, disk.start)
+            if workload.service is not None:
+                config = asked.config(config, workload.service, topology.cpus)
             for name, data in rooted.files(number).items():
                 archive.file(f"job/{number}/{name}", data)
         archive.file(f"job/{number}/config.json", json.dumps(config, indent=1).encode())

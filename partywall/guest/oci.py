@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from partywall.core.topology import Profiles
+from partywall.workloads.service import ALL
 
 APPARMOR_PROFILE = "partywall-container"
 FIRST_UID = 100_000
@@ -167,14 +168,17 @@ def config(
     syscalls: Iterable[str],
     more: Confinement = USUAL,
     profile: str = APPARMOR_PROFILE,
+    dropped: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     """config.json of container ``number`` on ``cpus``.
 
     ``confined`` False leaves out seccomp and every path restriction, as
     ``--unconfined`` asks; ``apparmor``, ``seccomp`` and ``systempaths`` are what a
-    workload may be given less of; ``profile``: AppArmor's.
+    workload may be given less of; ``profile``: AppArmor's; ``dropped``: capabilities of
+    Docker's defaults that are not held, ``ALL`` for each.
     """
-    held = sorted(set(CAPABILITIES) | set(capabilities))
+    usual = set() if ALL in dropped else set(CAPABILITIES) - set(dropped)
+    held = sorted(usual | set(capabilities))
     first = first_uid(number, more.users)
     mapping = [{"containerID": 0, "hostID": first, "size": UIDS}]
     process: dict[str, Any] = {

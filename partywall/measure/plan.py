@@ -12,10 +12,11 @@ import drgn
 from partywall import guest
 from partywall.analyse import names, verdict
 from partywall.analyse.workload import Analysis
+from partywall.core import capabilities
 from partywall.core.errors import EnvironmentProblem, PartywallError, UsageProblem
 from partywall.core.progress import Progress
 from partywall.core.topology import Layers, Profiles, Topology
-from partywall.guest import Guest, image, roots
+from partywall.guest import Guest, image, oci, roots
 from partywall.guest.qemu import Qemu
 from partywall.guest.rooted import patience
 from partywall.guest.sitting import LOOKS_TAKE
@@ -98,7 +99,12 @@ class Plan:
     def confinement(self) -> str:
         """How the containers are confined, in words."""
         workload = self.workload
-        less = [f"+{name}" for name in workload.capabilities]
+        less = [] if workload.service is None else workload.service.less
+        held = {*oci.CAPABILITIES, *workload.capabilities}
+        if held >= {f"CAP_{name}" for name in capabilities.NAMES}:
+            less.append("all capabilities")
+        else:
+            less += [f"+{name}" for name in workload.capabilities]
         if workload.root is not None:
             less.append("users of the machine")
         if not self.confined:
@@ -202,7 +208,9 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
     root = workload.root
     disk = None
     if root is not None:
-        disk = roots.fitted(roots.disk(root, progress), plan.kernel, progress)
+        made = roots.disk(root, progress)
+        disk = roots.fitted(made, plan.kernel, progress)
+        disk = replace(disk, start=roots.started(made, workload.service))
     parts, digest = guest.initramfs(
         image.base(plan.kernel, workload, progress),
         image.job(

@@ -39,9 +39,11 @@ def with_roots(
     Roots are made now, each once. The error itself if no workload is left.
     """
     wrong: dict[Root, PartywallError] = {}
-    for root in dict.fromkeys(one.root for one in wanted if one.root is not None):
+    for root, service in dict.fromkeys((one.root, one.service) for one in wanted):
+        if root is None:
+            continue
         try:
-            roots.disk(root, progress)
+            roots.started(roots.disk(root, progress), service)
         except PartywallError as error:
             wrong[root] = error
     left = [one for one in wanted if one.root not in wrong]

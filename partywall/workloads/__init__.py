@@ -13,11 +13,13 @@ from partywall.workloads.programs import (
 )
 from partywall.workloads.root import Root
 from partywall.workloads.served import load as load_servers
+from partywall.workloads.service import Service
 from partywall.workloads.workload import DIRECTORY, Workload, load, one, select
 
 __all__ = [
     "DIRECTORY",
     "Root",
+    "Service",
     "Workload",
     "build_keeper",
     "build_referee",

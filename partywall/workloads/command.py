@@ -12,6 +12,7 @@ from typing import Any
 from partywall.core import elf
 from partywall.core.errors import UsageProblem
 from partywall.workloads.root import COUNT, Root
+from partywall.workloads.service import Service
 from partywall.workloads.workload import Workload
 
 _MARKERS = (b"\x66\x87\xdb", b"\x66\x87\xc9")
@@ -67,18 +68,26 @@ def from_root(
     marked: bool | None,
     window: int | None,
     client: str | None = None,
+    service: Service | None = None,
 ) -> Workload:
     """Return a workload out of a program in a root file system that somebody else made.
 
     ``command`` empty: what an image says that it runs. ``marked``, ``window``: as for
     `from_command`, but that nobody looks into the program. ``client``: a command that asks
-    it, as a server, in the same container.
+    it, as a server, in the same container; ``service``: what the containers are to be.
     """
     if not command and root.kind != "image":
         raise UsageProblem("there is no command", "name a program of that root behind --")
     name = Path(command[0] if command else root.what).name
+    more: dict[str, Any] = {}
+    if service is not None:
+        # Ready-made servers have such names, too.
+        name, variant = service.name, "compose"
+        confined = service.model_dump(include={"apparmor", "seccomp", "systempaths"})
+        more = {"variant": variant, "service": service, **confined}
     common: dict[str, Any] = {
         "name": name,
+        **more,
         "summary": f"{name} of {root.told}",
         "command": tuple(command),
         "root": root,

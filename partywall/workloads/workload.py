@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from partywall.core.errors import UsageProblem
 from partywall.core.topology import Scope
 from partywall.workloads.root import Root
+from partywall.workloads.service import Service
 
 DIRECTORY = Path(__file__).resolve().parent / "library"
 
@@ -84,6 +85,8 @@ class Workload(_Facts):
     """MiB that a container writes, beside what all have together."""
     client: tuple[str, ...] = ()
     """What asks ``command``, a server, in the same container; an operation is a request."""
+    service: Service | None = None
+    """What its containers are to be beside what their image says."""
 
     def step(self, processes: int) -> int:
         """Return operations of each process around which memory is looked at after its windows.

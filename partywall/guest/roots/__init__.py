@@ -13,6 +13,7 @@ from partywall.core.progress import Progress
 from partywall.guest.roots import debian, directories, images
 from partywall.guest.roots.disks import Disk
 from partywall.guest.roots.media import Fitted, choose, fitted
+from partywall.guest.roots.started import started
 from partywall.workloads import Root
 
 _MAKERS: dict[str, Callable[[str, Progress], Disk]] = {
@@ -30,4 +31,4 @@ def disk(root: Root, progress: Progress) -> Disk:
     return _MAKERS[root.kind](root.what, progress)
 
 
-__all__ = ["Disk", "Fitted", "choose", "disk", "fitted"]
+__all__ = ["Disk", "Fitted", "choose", "disk", "fitted", "started"]

@@ -16,7 +16,7 @@ from partywall.core import cache, packages
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
 
-FORM = "1"
+FORM = "2"
 """Of what is kept: another one if disks are made differently."""
 
 MOST = 16 << 30
@@ -34,6 +34,8 @@ class Start(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     args: tuple[str, ...] = ()
+    entry: int = 0
+    """How many of these are the entrypoint of an image; the others are its command."""
     env: tuple[str, ...] = (PATH,)
     cwd: str = "/"
     uid: int = 0

@@ -66,10 +66,16 @@ def _refuse_foreign(config: dict[str, Any], what: str) -> None:
         raise UsageProblem(f"{what} is an image for {found}", "the guest is linux/amd64")
 
 
-def _start(process: dict[str, Any]) -> Start:
+def _entrypoint(facts: dict[str, Any]) -> object:
+    config = facts.get("config")
+    return config.get("Entrypoint") if isinstance(config, dict) else None
+
+
+def _start(process: dict[str, Any], entrypoint: object) -> Start:
     user = process.get("user", {})
     return Start(
         args=tuple(process.get("args") or ()),
+        entry=len(entrypoint) if isinstance(entrypoint, list) else 0,
         env=tuple(process.get("env") or ()) or Start().env,
         cwd=process.get("cwd") or "/",
         uid=user.get("uid", 0),
@@ -101,7 +107,8 @@ def disk(what: str, progress: Progress) -> Disk:
         with progress.step(f"reading {place.name}"):
             _must(command, what, "give the tag of one behind it with a colon, if it has several")
             config = _must([skopeo, "inspect", "--config", f"oci:{image}"], what)
-            _refuse_foreign(json.loads(config), what)
+            facts = json.loads(config)
+            _refuse_foreign(facts, what)
             layers.refuse_hostile(layers.prepare(layout, what), what)
         command = [umoci, "unpack", "--image", image, str(bundle)]
         if os.geteuid():
@@ -109,6 +116,6 @@ def disk(what: str, progress: Progress) -> Disk:
         with progress.step(f"unpacking {place.name}"):
             _must(command, what)
         made = json.loads((bundle / "config.json").read_text())
-        return bundle / "rootfs", _start(made["process"])
+        return bundle / "rootfs", _start(made["process"], _entrypoint(facts))
 
     return kept(_key(place, tag), fill, progress)
