@@ -108,7 +108,8 @@ deb-program:
 FLAVOUR = cloud-amd64
 REVISION = 1
 .PHONY: deb
-deb: setup
+deb:
+	@scripts/setup --debs
 	@$(PARTYWALL) series package dist/$(FLAVOUR) --flavour $(FLAVOUR) --revision $(REVISION)
 
 clean:

@@ -22,7 +22,8 @@ OPTIONAL: tuple[Kind, ...] = ("roots", "kernels", "debs")
 _LISTS = Path(__file__).resolve().parent / "needs"
 IN_CHECKOUT = (Path(__file__).resolve().parents[2] / "scripts" / "setup").exists()
 """Whether the program runs from its checkout, where ``make setup`` installs what it needs."""
-_SETUP = "make setup"
+_SETUP, _SETUP_DEBS = "make setup", "scripts/setup --debs"
+"""The second one installs what makes packages of kernels as well, which the first leaves out."""
 REFRESH = f"run {_SETUP if IN_CHECKOUT else 'apt-get update'}, which refreshes apt's lists"
 _OTHERS = {"qemu-system-x86_64": "PARTYWALL_QEMU"}
 """Programs that the environment may name others for."""
@@ -84,16 +85,16 @@ def missing(*kinds: Kind) -> list[Need]:
 
 def mend(*kinds: Kind) -> str:
     """What to do where something of these lists is missing: the command for all of it."""
-    if IN_CHECKOUT:
-        return f"run {_SETUP}"
     lacks = missing(*kinds)
+    if IN_CHECKOUT:
+        return f"run {install(lacks)}"
     return install(lacks) if lacks else _DOCTOR
 
 
 def install(lacks: list[Need]) -> str:
     """Return the command that installs these."""
     if IN_CHECKOUT:
-        return _SETUP
+        return _SETUP_DEBS if set(lacks) & set(needs("debs")) else _SETUP
     names = sorted({need.package for need in lacks})
     return f"apt-get install --no-install-recommends {' '.join(names)}"
 

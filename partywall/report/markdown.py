@@ -73,7 +73,12 @@ def _code(text: str) -> str:
     >>> _code("a`b")
     '`` a`b ``'
     """
-    text = plain(text).replace("|", "\\|")
+    text = plain(text)
+    if "\\|" in text:
+        # Whether that ends a cell is told differently by who renders it.
+        marks = (one if one.isalnum() or one == " " else f"&#{ord(one)};" for one in text)
+        return f"<code>{''.join(marks)}</code>"
+    text = text.replace("|", "\\|")
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * (longest + 1)
     return f"{fence} {text} {fence}" if longest else f"`{text}`"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 CHECK_TREE, COMMENT = CHECKOUT / "ci" / "check-tree", CHECKOUT / "ci" / "comment"
@@ -23,7 +24,14 @@ CHECK_TREE, COMMENT = CHECKOUT / "ci" / "check-tree", CHECKOUT / "ci" / "comment
 # Instead of the program: a result is what the tree has in it. $FAIL is the command that fails.
 PROGRAM = """#!/bin/bash
 echo "$*" >>"$CALLS"
-[ "$1" != "${FAIL:-}" ] || exit 3
+if [ "$1" = "${FAIL:-}" ]; then
+	# It may have written something before.
+	while [ $# -gt 0 ]; do
+		[ "$1" != --output ] || echo half >"$2"
+		shift
+	done
+	exit 3
+fi
 case "$1" in
 --version) echo "partywall, version 1" ;;
 check) while [ $# -gt 0 ]; do
@@ -139,9 +147,10 @@ def test_what_could_not_be_compared_ends_as_the_program_does(job: Job, command: 
 
 
 def test_a_base_whose_check_failed_is_not_kept(job: Job) -> None:
-    job(FAIL="check")
+    assert job(FAIL="check").returncode == 3
     assert job().returncode == 0
     assert job.checks() == 2
+    assert job.out("before.json.gz") == "before"
 
 
 @dataclass
@@ -293,3 +302,16 @@ def test_no_input_becomes_a_part_of_a_script() -> None:
     scripts = re.findall(r"^( +)(?:- )?run: (.*(?:\n\1  .*)*)", text, re.MULTILINE)
     assert len(scripts) == text.count("shell: bash")
     assert not any("${{" in script for _, script in scripts)
+
+
+def test_what_others_provide_is_named_by_its_commit() -> None:
+    used = re.findall(r"^ +uses: (\S+)", (CHECKOUT / "action.yaml").read_text(), re.MULTILINE)
+    assert len(used) == 2
+    assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", one) for one in used)
+
+
+def test_jobs_of_a_matrix_can_keep_pages_of_different_names() -> None:
+    action = yaml.safe_load((CHECKOUT / "action.yaml").read_text())
+    (kept,) = [one for one in action["runs"]["steps"] if "upload-artifact" in one.get("uses", "")]
+    (name,) = re.findall(r"^\$\{\{ inputs\.(\w+) \}\}$", kept["with"]["name"])
+    assert action["inputs"][name]["default"] == "walls"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 from pathlib import Path
 
@@ -14,9 +15,10 @@ from partywall.core import packages
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Quiet
 from partywall.kernels import series
-from partywall.kernels.debs import build, words
+from partywall.kernels.debs import build, headers, words
 
 PATCHES = series.read()
+NEEDS = ["gcc-12", "make", "libelf1t64 (>= 0.142)"]
 BOOKWORM, TRIXIE = "6.12.117-1~deb12u1", "6.12.117-1"
 CONTROL = """\
 Source: linux-partywall
@@ -134,7 +136,7 @@ def test_a_series_without_a_date_is_refused(tmp_path: Path) -> None:
 
 
 def test_no_package_takes_the_place_of_one_of_debians() -> None:
-    text = words.control(CONTROL, PATCHES, "gcc-12")
+    text = words.control(CONTROL, PATCHES, NEEDS)
     names = [line.split()[1] for line in text.splitlines() if line.startswith("Package: ")]
     release = "6.12.117+partywall1-cloud-amd64"
     assert names == [
@@ -145,12 +147,12 @@ def test_no_package_takes_the_place_of_one_of_debians() -> None:
 
 
 def test_packages_say_what_they_need_and_what_is_in_them() -> None:
-    source, image, headers, debug = words.control(CONTROL, PATCHES, "gcc-12").split("\n\n")
+    source, image, headers, debug = words.control(CONTROL, PATCHES, NEEDS).split("\n\n")
     assert words.MAINTAINER in source
     assert "Depends: initramfs-tools | linux-initramfs-tool, kmod\n" in image
     assert all(f" {patch.topic}" in image for patch in PATCHES)
     assert "not signed" in image
-    assert "Depends: gcc-12, " in headers
+    assert "Depends: gcc-12, libelf1t64 (>= 0.142), make\n" in headers
     assert "Depends" not in debug
 
 
@@ -159,15 +161,91 @@ def test_the_maintainer_is_that_of_the_program() -> None:
     assert f"Maintainer: {words.MAINTAINER}\n" in control.read_text()
 
 
-def test_neither_place_nor_time_gets_into_a_build(tmp_path: Path) -> None:
+def test_dpkg_finds_the_source_of_control_in_the_changelog(tmp_path: Path) -> None:
+    # Of another one than mkdebian's control names dpkg-gencontrol makes nothing.
     found = build.settings(tmp_path, "6.12.117-1", PATCHES)
-    # dpkg-gencontrol refuses a changelog of another source than mkdebian's control names.
     changelog = words.changelog(BOOKWORM, 1, "cloud-amd64", PATCHES)
     assert changelog.startswith(f"{found['KDEB_SOURCENAME']} (")
-    assert found["SOURCE_DATE_EPOCH"] == f"{words.newest(PATCHES).timestamp():.0f}"
-    assert found["KBUILD_BUILD_TIMESTAMP"].endswith(f" UTC {words.newest(PATCHES).year}")
-    for name in ("KCFLAGS", "KAFLAGS", "HOSTCFLAGS"):
-        assert found[name] == f"-ffile-prefix-map={tmp_path}=."
+
+
+SOURCE = 'const char *where = __FILE__; const char *when = __DATE__ " " __TIME__;\n'
+
+
+def test_neither_place_nor_time_gets_into_what_is_compiled(tmp_path: Path) -> None:
+    def compiled(name: str, *flags: str, **environment: str) -> bytes:
+        tree = tmp_path / name
+        tree.mkdir(exist_ok=True)
+        (tree / "a.c").write_text(SOURCE)
+        command = ["gcc", "-g", *flags, "-c", "-o", tree / "a.o", tree / "a.c"]
+        subprocess.run(command, cwd=tree, env=os.environ | environment, check=True)
+        return (tree / "a.o").read_bytes()
+
+    assert compiled("one") != compiled("another")
+    made = []
+    for name in ("one", "another"):
+        found = build.settings(tmp_path / name, "6.12.117-1", PATCHES)
+        assert found["KCFLAGS"] == found["KAFLAGS"] == found["HOSTCFLAGS"]
+        made.append(compiled(name, *found["KCFLAGS"].split(), **found))
+    assert made[0] == made[1]
+    newest = words.newest(PATCHES)
+    assert f"{newest:%b %e %Y %H:%M:%S}".encode() in made[0]
+    assert found["KBUILD_BUILD_TIMESTAMP"] == f"{newest:%a %b %e %H:%M:%S} UTC {newest.year}"
+
+
+EXTMOD = 'destdir=${1}\nmkdir -p "${destdir}"\ntouch "${destdir}/Makefile"\n'
+
+
+def test_headers_have_the_configuration_that_modules_look_at(tmp_path: Path) -> None:
+    script = tmp_path / "scripts/package/install-extmod-build"
+    script.parent.mkdir(parents=True)
+    script.write_text(EXTMOD)
+    (tmp_path / ".config").write_text("CONFIG_A=y\n")
+    for _ in range(2):
+        headers.with_config(tmp_path)
+        done = subprocess.run(["sh", "-eu", script, "to"], cwd=tmp_path, check=True)
+        assert done.returncode == 0
+    assert (tmp_path / "to/.config").read_text() == "CONFIG_A=y\n"
+    assert script.read_text().count("cp .config") == 1
+
+
+@pytest.mark.parametrize("text", [None, "exit 0\n"])
+def test_another_script_for_headers_is_told(tmp_path: Path, text: str | None) -> None:
+    script = tmp_path / "scripts/package/install-extmod-build"
+    script.parent.mkdir(parents=True)
+    if text is not None:
+        script.write_text(text)
+    with pytest.raises(EnvironmentProblem, match="install-extmod-build"):
+        headers.with_config(tmp_path)
+
+
+@pytest.mark.skipif(packages.program("dpkg-shlibdeps") is None, reason="dpkg-dev is not installed")
+def test_headers_need_what_their_programs_are_linked_with(tmp_path: Path) -> None:
+    (tmp_path / "debian").mkdir()
+    (tmp_path / "debian/control").write_text(CONTROL)
+    (tmp_path / "scripts/mod").mkdir(parents=True)
+    (tmp_path / "tools/objtool").mkdir(parents=True)
+    (tmp_path / "scripts/a.sh").write_text("#!/bin/sh\n")
+    (tmp_path / "scripts/link").symlink_to("/bin/true")
+    (tmp_path / "a.c").write_text("int gelf_getclass(void *); int main(void) { return 0; }\n")
+    (tmp_path / "b.c").write_text(
+        "int gelf_getclass(void *); int main(void) { return gelf_getclass(0); }\n"
+    )
+    for source, made in (("a.c", "scripts/mod/modpost"), ("b.c", "tools/objtool/objtool")):
+        command = ["gcc", "-Wl,--as-needed", "-o", made, source, "-lelf"]
+        subprocess.run(command, cwd=tmp_path, check=True)
+    subprocess.run(["gcc", "-c", "-o", "scripts/a.o", "a.c"], cwd=tmp_path, check=True)
+    found = [path.name for path in headers.programs(tmp_path)]
+    assert found == ["modpost", "objtool"]
+    needs = [one.split()[0] for one in headers.libraries(tmp_path)]
+    assert "libc6" in needs
+    assert any(one in needs for one in ("libelf1", "libelf1t64"))
+    (tmp_path / "tools/objtool/objtool").unlink()
+    assert [one.split()[0] for one in headers.libraries(tmp_path)] == ["libc6"]
+
+
+def test_a_tree_without_programs_is_told(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentProblem, match="has no programs"):
+        headers.libraries(tmp_path)
 
 
 def test_a_build_is_refused_where_there_is_no_room(tmp_path: Path) -> None:

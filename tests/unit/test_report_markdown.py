@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import doctest
 import re
+from html import unescape
 
 import builders
 import pytest
@@ -63,7 +64,20 @@ def test_no_change_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["a|b", "[x](http://evil)", "<img src=x>", "a`b", "``", "@everyone", "x\n\n# y", "`|`"]
+    "name",
+    [
+        "a|b",
+        "[x](http://evil)",
+        "<img src=x>",
+        "a`b",
+        "``",
+        "@everyone",
+        "x\n\n# y",
+        "`|`",
+        "a\\|b",
+        "\\\\|<b>@x",
+        "a\\",
+    ],
 )
 def test_a_name_is_no_markup(name: str) -> None:
     one = found(FREE, WALLED)
@@ -75,6 +89,18 @@ def test_a_name_is_no_markup(name: str) -> None:
     assert set(re.findall(r"<(\w+)", html)) <= tags
     assert [len(row) for row in cells(text)] == [4, 4]
     assert "@" not in re.sub(r"<code>.*?</code>", "", html)
+    # GitHub takes a backslash with whatever stands behind it, as markdown-it does not.
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert [len(re.findall(r"(?:\\.|[^|\\])+", row)) for row in rows] == [4, 4, 4]
+
+
+@pytest.mark.parametrize("name", ["a|b", "a\\|b", "\\\\|", "a`\\|b", "|\\"])
+def test_a_name_is_read_as_it_is(name: str) -> None:
+    one = found(FREE, WALLED)
+    finding = one.findings[0].model_copy(update={"name": name})
+    text = markdown.render(one.model_copy(update={"findings": [finding]}))
+    (_, row) = cells(text)
+    assert unescape(row[2]) == f"transfers {name}"
 
 
 def test_a_long_list_is_cut_and_says_so() -> None:

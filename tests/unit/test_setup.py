@@ -4,13 +4,18 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "pip-cause"
+from partywall.core import packages
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SCRIPT = CHECKOUT / "scripts" / "pip-cause"
 
 BUILD = """\
 Collecting pydantic<3,>=2.7 (from partywall==0.1.0)
@@ -144,3 +149,69 @@ def test_packages_that_can_not_be_installed_end_in_two_lines(
     assert [call in line for call, line in zip(calls, installs, strict=True)] == [True, True]
     assert ("-backports" in installs[-1]) == bool(calls[-1])
     assert "-backports" not in installs[0]
+
+
+def put(folder: Path, **programs: str) -> str:
+    """Return a path with these programs, by their text, before those of the machine."""
+    for name, text in programs.items():
+        path = folder / name.replace("_", "-")
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+@pytest.mark.parametrize(("options", "debs"), [((), False), (("--debs",), True)])
+def test_what_makes_packages_of_kernels_is_installed_for_these_alone(
+    tmp_path: Path, options: tuple[str, ...], debs: bool
+) -> None:
+    (tmp_path / "scripts").mkdir()
+    needs = tmp_path / "partywall/core/needs"
+    needs.mkdir(parents=True)
+    shutil.copy(CHECKOUT / "scripts/setup", tmp_path / "scripts")
+    (tmp_path / "scripts/packages.txt").touch()
+    for path in (CHECKOUT / "partywall/core/needs").glob("*.txt"):
+        (needs / path.name).write_text(f"no-{path.stem} no-such-tool does nothing\n")
+    (tmp_path / "bin").mkdir()
+    log = tmp_path / "calls"
+    apt = f'echo "$*" >>{log}; case "$*" in *install*) exit 100 ;; esac'
+    path = put(tmp_path / "bin", apt_get=apt, dpkg_query="", id="echo 0", apt_cache="")
+    done = subprocess.run(
+        [tmp_path / "scripts/setup", "--no-kernel", *options],
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    # Once more from backports, if that fails.
+    asked, *_ = [line for line in log.read_text().splitlines() if " install " in line]
+    assert ("no-debs" in asked) == debs
+    for list_ in ("check", "recorder", "kernels", "roots"):
+        assert f"no-{list_}" in asked
+
+
+def test_who_lacks_something_is_told_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(packages, "IN_CHECKOUT", True)
+    debs, kernels = packages.needs("debs"), packages.needs("kernels")
+    assert packages.install(debs[:1]) == "scripts/setup --debs"
+    assert packages.install(kernels[:1]) == "make setup"
+    monkeypatch.setattr(packages, "program", lambda name: None)
+    assert packages.mend("kernels", "debs") == "run scripts/setup --debs"
+    assert packages.mend("kernels") == "run make setup"
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_the_image_for_kernels_has_what_builds_and_packs_them(tmp_path: Path, works: bool) -> None:
+    text = (CHECKOUT / "Containerfile").read_text().partition(" AS kernels\n")[2]
+    ran = re.search(r"^RUN ((?:.*\\\n)*.*)$", text, re.MULTILINE)
+    assert ran
+    script = ran[1].replace("/usr/lib/partywall", str(CHECKOUT))
+    python = f'exec {sys.executable} "$@"' if works else "exit 1"
+    log = tmp_path / "calls"
+    path = put(tmp_path, apt_get=f'echo "$*" >>{log}', python3=python)
+    done = subprocess.run(["sh", "-c", script], env={"PATH": path}, check=False)
+    assert (done.returncode == 0) == works
+    asked = log.read_text() if log.exists() else ""
+    wanted = [need.package for kind in ("kernels", "debs") for need in packages.needs(kind)]
+    assert [name in asked.split() for name in wanted] == [works] * len(wanted)

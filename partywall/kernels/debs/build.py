@@ -18,7 +18,7 @@ from partywall.core import cache, packages
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
 from partywall.kernels import apt, build, series
-from partywall.kernels.debs import words
+from partywall.kernels.debs import headers, words
 from partywall.kernels.git import git
 from partywall.kernels.make import Make, cached, compiler_version
 from partywall.kernels.series import source
@@ -207,9 +207,13 @@ def _package(folder: Path, wanted: Wanted, seconds: float, progress: Progress) -
         (tree / "debian" / "changelog").write_text(
             words.changelog(origin.version, wanted.revision, wanted.flavour, patches)
         )
+        headers.with_config(tree)
+        # Of the headers' programs it is known what they need when they are there.
+        make("prepare", "scripts")
         control = tree / "debian" / "control"
         compiler = f"gcc-{compiler_version().rpartition(' ')[2].partition('.')[0]}"
-        control.write_text(words.control(control.read_text(), patches, compiler))
+        needs = [compiler, "make", *headers.libraries(tree)]
+        control.write_text(words.control(control.read_text(), patches, needs))
         # Its number of the build is one for who reads it; the version says which it is.
         make("-f", "debian/rules", "revision=1", "binary")
     git(tree, "clean", "-fdxq")

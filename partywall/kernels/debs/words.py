@@ -98,10 +98,10 @@ def changelog(source: str, revision: int, flavour: str, patches: list[Patch]) ->
     return "\n".join(lines)
 
 
-def control(text: str, patches: list[Patch], compiler: str) -> str:
+def control(text: str, patches: list[Patch], needs: Iterable[str]) -> str:
     """Return debian/control of mkdebian's: with who made it, what is in it, what it needs.
 
-    ``compiler``: the package of the compiler that built the kernel, such as ``gcc-12``.
+    ``needs``: packages that the headers need, such as the compiler that built the kernel.
     """
     topics = ", ".join(dict.fromkeys(patch.topic for patch in patches))
     lines = [
@@ -111,7 +111,7 @@ def control(text: str, patches: list[Patch], compiler: str) -> str:
         "Modules are not signed, and neither is the kernel: with Secure Boot it needs a key of",
         "the machine's owner.",
     ]
-    headers = {"Depends": f"{compiler}, libc6, libelf1, make, zlib1g"}
+    headers = {"Depends": ", ".join(sorted(needs))}
     done = []
     for stanza in text.strip().split("\n\n"):
         name = re.search(r"^Package: (\S+)$", stanza, re.MULTILINE)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the kernel's scripts leave out of linux-headers: a configuration, and what programs need."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from partywall.core.errors import EnvironmentProblem
+
+_PLACES = ("scripts", "tools/objtool", "tools/bpf/resolve_btfids")
+"""Where install-extmod-build takes programs from."""
+_ELF = b"\x7fELF"
+_PROGRAM = (2, 3)
+"""Of an ELF file's types: executable, with an address of its own or without."""
+_INSTALL = "scripts/package/install-extmod-build"
+_COPY = '\n# DKMS looks there for what a kernel has.\ncp .config "${destdir}/.config"\n'
+
+
+def with_config(tree: Path) -> None:
+    """Have linux-headers of a tree get ``.config``: DKMS copies it, and reads options there."""
+    script = tree / _INSTALL
+    try:
+        text = script.read_text()
+    except OSError as error:
+        raise EnvironmentProblem(f"{script}: {error.strerror}") from error
+    if "${destdir}" not in text:
+        raise EnvironmentProblem(f"{_INSTALL} of this source is not as it was", "see debs/headers")
+    if _COPY not in text:
+        script.write_text(text.rstrip("\n") + "\n" + _COPY)
+
+
+def programs(tree: Path) -> Iterator[Path]:
+    """Yield programs of a tree that linux-headers have, and that were built."""
+    for place in _PLACES:
+        for path in sorted((tree / place).rglob("*")):
+            if path.is_symlink() or not path.is_file():
+                continue
+            with path.open("rb") as data:
+                head = data.read(18)
+            # The type is a number of two bytes, the lower first here.
+            if head.startswith(_ELF) and int.from_bytes(head[16:18], "little") in _PROGRAM:
+                yield path
+
+
+def libraries(tree: Path) -> list[str]:
+    """Return packages of libraries that these programs need, as dpkg-shlibdeps tells them.
+
+    Names differ between releases: libelf1 is libelf1t64 in Debian 13.
+    """
+    found = [str(path.relative_to(tree)) for path in programs(tree)]
+    command = shutil.which("dpkg-shlibdeps")
+    if command is None or not found:
+        what = "dpkg-shlibdeps is not installed" if found else f"{tree} has no programs"
+        raise EnvironmentProblem(what, "apt-get install dpkg-dev")
+    done = subprocess.run(
+        [command, "-O", *found], cwd=tree, capture_output=True, text=True, check=False
+    )
+    told = re.search(r"^shlibs:Depends=(.+)$", done.stdout, re.MULTILINE)
+    if done.returncode or told is None:
+        why = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
+        raise EnvironmentProblem(f"dpkg-shlibdeps failed: {why[:160]}")
+    return [one.strip() for one in told[1].split(",")]
