@@ -157,7 +157,8 @@ def series_prove(
     what was proven so, and is as it was, is not done again, unless --from says so.
 
     With --configs the whole series is compiled in each configuration of
-    partywall/kernels/config/prove, and may have no warning that stock has not.
+    partywall/kernels/config/prove, and may have no warning that stock has not. A file
+    that none of them compiles is told, and an error if none is named.
     """
     if configs and (first is not None or compile_only or minutes is not None):
         raise UsageProblem("--configs goes alone", "it takes names of configurations")

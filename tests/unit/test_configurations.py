@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
 from pathlib import Path
-from typing import cast
+from typing import ClassVar, cast
 
 import pytest
 
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Quiet
-from partywall.kernels import build
+from partywall.kernels import build, series
 from partywall.kernels.make import Make
-from partywall.kernels.series import bases, configurations
+from partywall.kernels.series import bases, configurations, source
 
 
 def test_each_configuration_can_be_read_and_has_something_of_its_own() -> None:
@@ -103,7 +104,7 @@ def make(folder: Path) -> Make:
 def test_what_a_configuration_does_not_have_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "a.c").write_text("int f(void) { int unused; return 0; }\n")
     found = configurations.compiled(make(tmp_path), ["a.o", "b.o"])
-    assert found.objects == 1
+    assert found.objects == ("a.o",)
     assert any("unused" in one for one in found.said)
     assert all(one.startswith("a.c: ") for one in found.said)
 
@@ -133,3 +134,72 @@ def test_what_the_series_turns_on_is_asked_of_stock_too(tmp_path: Path) -> None:
     one = configurations.parse("tiny", "#: base tinyconfig\n")
     configurations._configure(one, cast(Make, make), bases.get(), Quiet())
     assert "CONFIG_SYSCTL_KUNIT_TEST=y" in (make.output / ".config").read_text()
+
+
+class _Proofs:
+    """A series of three files, and configurations that each have some of them."""
+
+    has: ClassVar[dict[str, tuple[str, ...]]] = {"one": ("a.o",), "two": ("a.o", "b.o")}
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: list[str] = []
+        tree = folder / "tree"
+        tree.mkdir()
+        for name, text in (("a.c", ""), ("b.c", '#include "in.c"\n'), ("in.c", ""), ("c.c", "")):
+            (tree / name).write_text(text)
+        patch = series.Patch("x", folder / "x.patch", "".join(f"+++ b/{n}\n" for n in FILES))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        origin = source.Source(tree, "1", "key", bases.get())
+        monkeypatch.setattr(source, "get", lambda *of: origin)
+        monkeypatch.setattr(series, "read", lambda *of: [patch])
+        monkeypatch.setattr(build, "debian_config", lambda *of: "")
+        monkeypatch.setattr(build, "working_tree", lambda *of: contextlib.nullcontext(tree))
+        monkeypatch.setattr(configurations, "load", self.load)
+        monkeypatch.setattr(configurations, "_stock", lambda *of: Counter())
+        monkeypatch.setattr(configurations, "_compiled", self.compiled)
+
+    def load(self, names: tuple[str, ...] = ()) -> list[configurations.Configuration]:
+        return [configurations.parse(name, "CONFIG_X=y\n") for name in names or self.has]
+
+    def compiled(
+        self, one: configurations.Configuration, tree: Path, wanted: list[str], *_: object
+    ) -> configurations.Compiled:
+        assert wanted == ["a.o", "c.o", "b.o"]
+        self.asked.append(one.name)
+        return configurations.Compiled(self.has[one.name], Counter())
+
+
+FILES = ("a.c", "c.c", "in.c")
+
+
+def test_a_file_that_is_compiled_in_no_configuration_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proofs = _Proofs(tmp_path, monkeypatch)
+    told = list(configurations.prove_configured(Quiet(), ("one",)))
+    assert told == [
+        "one: 1 of 3 files are in it and compile",
+        "c.c: compiled in none of these configurations",
+        "in.c: compiled in none of these configurations",
+    ]
+    # All of them, of which one was proven: a file that another includes comes with that.
+    for proven in (False, True):
+        lines = configurations.prove_configured(Quiet())
+        assert next(lines) == "one: proven before"
+        assert next(lines).startswith("two: proven" if proven else "two: 2 of 3 files")
+        assert next(lines) == "c.c: compiled in none of all configurations"
+        with pytest.raises(EnvironmentProblem, match=r"no configuration has 1 .*: c\.c") as caught:
+            next(lines)
+        assert "config/prove" in (caught.value.hint or "")
+    assert proofs.asked == ["one", "two"]
+
+
+def test_where_each_file_is_in_some_configuration_nothing_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Proofs, "has", {"one": ("c.o",), "two": ("a.o", "b.o")})
+    _Proofs(tmp_path, monkeypatch)
+    assert list(configurations.prove_configured(Quiet())) == [
+        "one: 1 of 3 files are in it and compile",
+        "two: 2 of 3 files are in it and compile",
+    ]

@@ -68,6 +68,8 @@ def test_a_file_that_another_takes_in_is_no_object(tmp_path: Path) -> None:
     (tmp_path / "net/core_kunit.c").write_text("int x;\n")
     paths = ["net/core.c", "net/core_kunit.c", "net/comes_later.c"]
     assert prove.objects(tmp_path, paths) == ["net/core.o"]
+    # Also where nothing else of that one is touched.
+    assert prove.units(tmp_path, paths[1:]) == {"net/core_kunit.c": ["net/core.o"]}
 
 
 @pytest.mark.parametrize(("proven", "count"), [("", 0), ("abc", 3), ("ac", 1), ("bc", 0)])

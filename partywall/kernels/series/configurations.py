@@ -14,7 +14,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,7 +51,7 @@ class Configuration:
 class Compiled:
     """What became of the objects that were asked for: those made, and what was said."""
 
-    objects: int
+    objects: tuple[str, ...]
     said: Counter[str]
 
 
@@ -137,7 +137,7 @@ def compiled(make: Make, wanted: list[str], *more: str) -> Compiled:
         wanted = [one for one in wanted if one not in absent]
         make(*more, *wanted)
     said = make.log.read_bytes()[before:].decode(errors="replace")
-    return Compiled(len(wanted), warnings(said, make.tree))
+    return Compiled(tuple(wanted), warnings(said, make.tree))
 
 
 def _laid_over(base: series.Base, *names: str) -> str:
@@ -187,7 +187,7 @@ def _compiled(
         config = (place / "obj" / ".config").read_text()
         wanted = [name for name in wanted if kbuild.has(tree, config, name)]
         if not wanted:
-            return Compiled(0, Counter())
+            return Compiled((), Counter())
         check = ("C=2", "CHECK=sparse") if one.sparse else ()
         return compiled(make, wanted, "W=1", *check)
     except EnvironmentProblem as error:
@@ -195,6 +195,23 @@ def _compiled(
         raise EnvironmentProblem(f"{one.name}: {error.message}") from error
     finally:
         shutil.rmtree(place / "obj", ignore_errors=True)
+
+
+def _files(key: str, progress: Progress) -> tuple[set[str], set[str]]:
+    """Return C files of a series that a configuration compiled, and all, as its proof has them."""
+    folder = cache.entry("proof", key, lambda folder: None, progress)
+    told = json.loads((folder / "files.json").read_text())
+    return set(told["compiled"]), set(told["all"])
+
+
+def _left(keys: Iterable[str], progress: Progress) -> list[str]:
+    """Return C files that none of some proofs has compiled."""
+    compiled, every = set[str](), set[str]()
+    for key in keys:
+        has, all_ = _files(key, progress)
+        compiled |= has
+        every |= all_
+    return sorted(every - compiled)
 
 
 def _key(one: Configuration, *inputs: str) -> str:
@@ -232,24 +249,45 @@ def prove_configured(
 ) -> Iterator[str]:
     """A line for each configuration in which the series compiles, after it was proven.
 
-    What was proven is remembered. PartywallError for the first in which a file does not
-    compile, or with a warning that stock has not.
+    And one for each file that none of them compiles. What was proven is remembered.
+    PartywallError for the first in which a file does not compile, or with a warning that
+    stock has not; in the end if all configurations leave a file out.
     """
     origin = source.get(progress, base)
     patches = series.read(origin.base.folder)
     own = _laid_over(origin.base, "lean", "net", "kunit")
     config = build.debian_config(progress, origin.base)
+    keys = {
+        one: _key(one, "files", series.digest(patches), own, config, origin.key)
+        for one in load(names)
+    }
     todo = []
-    for one in load(names):
-        key = _key(one, series.digest(patches), own, config, origin.key)
+    for one, key in keys.items():
         if cache.has("proof", key):
             yield f"{one.name}: proven before"
         else:
             todo.append((one, key))
-    if not todo:
-        return
+    if todo:
+        yield from _prove(todo, origin, patches, progress)
+    left = _left(keys.values(), progress)
+    for path in left:
+        yield f"{path}: compiled in none of {'these' if names else 'all'} configurations"
+    if left and not names:
+        raise EnvironmentProblem(
+            f"no configuration has {len(left)} of the series' files: {', '.join(left[:3])}",
+            f"one that has them belongs into {FOLDER}",
+        )
+
+
+def _prove(
+    todo: list[tuple[Configuration, str]],
+    origin: source.Source,
+    patches: list[series.Patch],
+    progress: Progress,
+) -> Iterator[str]:
     with build.working_tree(origin, patches, progress) as tree:
         touched = sorted({path for patch in patches for path in prove.c_files(patch)})
+        units = prove.units(tree, touched)
         wanted = prove.objects(tree, touched)
         for one, key in todo:
             with tempfile.TemporaryDirectory(dir=tree.parent) as folder:
@@ -264,5 +302,17 @@ def prove_configured(
                 raise EnvironmentProblem(
                     f"{one.name}: {min(new)}", f"stock has no such warning{more}"
                 )
-            cache.entry("proof", key, lambda folder: None, progress)
-            yield f"{one.name}: {ours.objects} of {len(wanted)} files are in it and compile"
+            _keep(key, units, ours.objects, progress)
+            yield f"{one.name}: {len(ours.objects)} of {len(wanted)} files are in it and compile"
+
+
+def _keep(
+    key: str, units: dict[str, list[str]], objects: tuple[str, ...], progress: Progress
+) -> None:
+    """Remember a proof, with the files that it was of."""
+    compiled = [path for path, names in units.items() if not set(objects).isdisjoint(names)]
+
+    def fill(folder: Path) -> None:
+        (folder / "files.json").write_text(json.dumps({"compiled": compiled, "all": list(units)}))
+
+    cache.entry("proof", key, fill, progress)

@@ -74,16 +74,27 @@ def c_files(patch: series.Patch) -> list[str]:
     return [path for path in made if not path.startswith("tools/")]
 
 
-def objects(tree: Path, paths: Iterable[str]) -> list[str]:
-    """Objects of the C files of a tree among ``paths``, but of those that others include."""
+def units(tree: Path, paths: Iterable[str]) -> dict[str, list[str]]:
+    """Return the objects that each C file of a tree among ``paths`` is compiled in.
+
+    Its own; of one that others of its folder include, theirs.
+    """
     there = [path for path in map(Path, paths) if (tree / path).is_file()]
-    taken_in = {
-        folder / name
-        for folder in {path.parent for path in there}
-        for other in (tree / folder).glob("*.c")
-        for name in re.findall(r'#include "(\S+\.c)"', other.read_text("latin-1"))
+    taken_in: dict[Path, list[Path]] = {}
+    for folder in sorted({path.parent for path in there}):
+        for other in sorted((tree / folder).glob("*.c")):
+            for name in re.findall(r'#include "(\S+\.c)"', other.read_text("latin-1")):
+                taken_in.setdefault(folder / name, []).append(folder / other.name)
+    return {
+        str(path): [str(one.with_suffix(".o")) for one in taken_in.get(path, [path])]
+        for path in there
     }
-    return [str(path.with_suffix(".o")) for path in there if path not in taken_in]
+
+
+def objects(tree: Path, paths: Iterable[str]) -> list[str]:
+    """Objects that the C files of a tree among ``paths`` are compiled in."""
+    found = units(tree, paths).values()
+    return list(dict.fromkeys(name for names in found for name in names))
 
 
 def compiles(make: Make, wanted: list[str], progress: Progress, title: str) -> None:
