@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import json
 import os
 import re
 import threading
@@ -15,7 +16,7 @@ import pytest
 
 from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem, UsageProblem
-from partywall.results import document, store
+from partywall.results import document, store, upgrade
 from partywall.results.result import Result
 
 RESULT = builders.result(builders.signal())
@@ -40,6 +41,24 @@ def test_what_a_checkout_of_0_1_saved_is_read() -> None:
     }
     # What it lacks has defaults, with which it is a document of this version.
     assert store.parse(document.dump(read)) == read
+
+
+def test_what_0_2_0_saved_is_read_and_has_no_field_more_without_a_new_version() -> None:
+    # By the program as it was released: check -n 2 -w signal -w netns.
+    packed = Path(__file__).parent / "saved" / "0.2.0-signal+netns.json.gz"
+    saved = json.loads(gzip.decompress(packed.read_bytes()))
+    read = store.load(packed)
+    assert read.environment.partywall == "0.2.0"
+    signal, netns = read.workloads
+    assert {"init_ucounts", "kmalloc-512: struct aa_profile"} <= {
+        one.name for one in signal.objects
+    }
+    assert signal.memory is not None
+    assert netns.held is not None
+    assert any(lock.spans for lock in netns.held.locks)
+    # A field that is added, taken away or means something else makes a new version.
+    same = saved["schema"] == upgrade.CURRENT
+    assert (json.loads(document.dump(read)) == saved) == same
 
 
 def test_the_name_tells_when_which_kernel_and_which_workloads(tmp_path: Path) -> None:
