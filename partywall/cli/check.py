@@ -11,6 +11,8 @@ import click
 
 from partywall.cli.limits import Limits, growth_option, held_option
 from partywall.cli.lines import line_size_option, show_pairs
+from partywall.cli.mixed import neighbours_of, with_option
+from partywall.cli.mixed import show as show_pairs_of
 from partywall.cli.options import (
     OVER_LIMIT,
     append_option,
@@ -38,7 +40,7 @@ from partywall.cli.report import show
 from partywall.core.errors import PartywallError, UsageProblem
 from partywall.core.topology import Profiles
 from partywall.kernels import Request
-from partywall.measure import run
+from partywall.measure import beside, run
 from partywall.measure.ready import resolve, with_roots
 from partywall.model import profiles
 from partywall.report.terminal import Shown
@@ -82,6 +84,7 @@ from partywall.report.terminal import Shown
 @output_option
 @timeout_option
 @jobs_option
+@with_option
 @program_options
 def check(
     kernel_name: str,
@@ -110,6 +113,7 @@ def check(
     output: Path | None,
     timeout: float,
     jobs: int | None,
+    neighbours: tuple[str, ...],
     program: Program,
 ) -> int:
     """Find the walls of a kernel.
@@ -119,6 +123,8 @@ def check(
     your own program in the containers instead: a static one, or with
     --image, --debian or --rootfs any; with --client a server that is asked.
     --compose takes image, command and limits from a file.
+    With --with half of the containers do something else, and what is told is
+    what each half costs the other.
     """
     one_view(as_json, as_ktap)
     if apparmor == "own" and unconfined:
@@ -128,8 +134,11 @@ def check(
     shape = program.shape(containers, cpus)
     fails = Limits(inf if fail_above is None else fail_above, fail_held, fail_growth)
     fails.check(chosen, shape)
+    others = neighbours_of(neighbours, chosen) if neighbours else []
     with progress_on_terminal() as progress:
-        chosen, rootless = with_roots(chosen, progress)
+        rootless: dict[str, PartywallError] = {}
+        if not others:
+            chosen, rootless = with_roots(chosen, progress)
         kernel = resolve(Request(kernel_name, vmlinux, modules, tree), progress)
         wanted = run.Wanted(
             kernel=kernel,
@@ -144,7 +153,12 @@ def check(
             profiles=apparmor,
             **({} if jobs is None else {"jobs": jobs}),
         )
-        outcome = run.check(wanted, progress)
+        both = beside.beside(wanted, others, progress) if others else None
+        outcome = run.Outcome(None, {}) if others else run.check(wanted, progress)
+    if both is not None:
+        return show_pairs_of(
+            both, as_json=as_json, everything=everything, html_file=html_file, output=output
+        )
     status = 0
     if outcome.result is not None:
         # What was measured is shown even if it can't be kept.

@@ -219,10 +219,12 @@ def containers(
     more: oci.Confinement = oci.USUAL,
     disk: Fitted | None = None,
     profiles: Profiles = "shared",
+    own: Sequence[dict[str, str]] = (),
 ) -> Archive:
     """Return an archive of containers that are confined as a workload is.
 
     ``commands``: what each runs; ``told``: environment beside what says where it runs;
+    ``own``: of each container, more of it;
     ``disk``, ``profiles``: as for `job`.
     """
     archive = Archive()
@@ -230,7 +232,7 @@ def containers(
     apparmor = confined and workload.apparmor == "docker"
     for number, command in enumerate(commands):
         first = number * topology.cpus
-        environment = told | {
+        environment = (told | (own[number] if own else {})) | {
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
             "PW_BARRIER": "/run/partywall",
             "PW_CPU": str(first),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from partywall.core.errors import PartywallError, UsageProblem
 from partywall.core.progress import Progress
 from partywall.guest.sitting import Round
-from partywall.measure import run, sitting, sweep
+from partywall.measure import mixed, run, sitting, sweep
 from partywall.measure.run import Wanted
 from partywall.results.touches import Beside
 from partywall.workloads import Workload
@@ -24,7 +24,12 @@ def beside(wanted: Wanted, neighbours: Sequence[Workload], progress: Progress) -
     if plan.topology.containers < 2:
         raise UsageProblem("one container has no other beside it", "ask for more with --containers")
     rounds = rounds_of(wanted.workloads, neighbours, plan.topology.containers // 2)
-    became, versions = sweep.in_guests(plan, rounds, wanted.jobs, progress, sitting.measure)
+    became: Sequence[object]
+    if servers(wanted.workloads, neighbours):
+        became, versions = mixed.in_guests(plan, rounds, wanted.jobs, progress)
+    else:
+        some, versions = sweep.in_guests(plan, rounds, wanted.jobs, progress, sitting.measure)
+        became = some
     found = [one for one in became if isinstance(one, tuple)]
     if not found:
         title, first = next(
@@ -56,6 +61,28 @@ def beside(wanted: Wanted, neighbours: Sequence[Workload], progress: Progress) -
         touches=[touches[key] for key in sorted(touches)],
         failed=sweep.failures(rounds, became),
     )
+
+
+def servers(victims: Sequence[Workload], neighbours: Sequence[Workload]) -> bool:
+    """Return whether all are servers, with their clients, or all operations of the library.
+
+    UsageProblem if it is neither: what opens their windows is not the same.
+    """
+    every = [*victims, *neighbours]
+    if all(one.client for one in every):
+        return True
+    for one in every:
+        if not one.client and (one.source is None or not one.source.is_dir()):
+            raise UsageProblem(
+                f"{one.title} is a program of yours, and no server with a client",
+                "say what asks it with --client, or take a workload of partywall workloads",
+            )
+    if any(one.client for one in every):
+        raise UsageProblem(
+            "a server and an operation of the library can't be in one guest yet",
+            "take two servers, or two operations: partywall workloads shows them",
+        )
+    return False
 
 
 def rounds_of(

@@ -22,11 +22,11 @@ LEAST = 20
 """Requests of a container: of fewer, one more or less is too much."""
 
 
-def requests(console: str, topology: Topology) -> int:
+def requests(console: str, topology: Topology, containers: range | None = None) -> int:
     """Return the requests of each CPU of a container in its window, on average.
 
-    EnvironmentProblem if there are not enough of them to say anything of one, or
-    one container did nearly all.
+    ``containers``: those that have the one server; all if None. EnvironmentProblem if there
+    are not enough of them to say anything of one, or one container did nearly all.
     """
     told = {int(number): int(count) / 1000 for number, count, _ in _SAID.findall(console)}
     if len(told) != topology.containers:
@@ -35,11 +35,12 @@ def requests(console: str, topology: Topology) -> int:
             "their window had",
             "run it again",
         )
-    least, most = min(told.values()), max(told.values())
-    alone = len(told) == 1
-    if least < LEAST or (not alone and most > MOST * sum(told.values())):
+    mine = [told[number] for number in containers or range(topology.containers)]
+    least, most = min(mine), max(mine)
+    alone = len(mine) == 1
+    if least < LEAST or (not alone and most > MOST * sum(mine)):
         raise EnvironmentProblem(
             f"windows had {least:.0f} requests in one container and {most:.0f} in another",
             "make them longer with --ops",
         )
-    return max(1, round(sum(told.values()) / topology.total))
+    return max(1, round(sum(mine) / (len(mine) * topology.cpus)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import pickle
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -155,7 +155,7 @@ def _sit(
             steps=[_step(plan, each) for each in rounds],
         ),
     )
-    watched = hooks.build(plan.kernel.vmlinux, _counting_all(rounds))
+    watched = hooks.build(plan.kernel.vmlinux, counting_all(rounds))
     settings = plan.settings(parts, watched, plugin, memory, rounds=len(rounds))
     with Guest(settings) as machine:
         ready(machine, wanted, progress)
@@ -216,7 +216,7 @@ class _Memory:
         return self._prog
 
 
-def _counting_all(rounds: tuple[Round, ...]) -> Workload:
+def counting_all(rounds: Sequence[Round]) -> Workload:
     """Return the first workload, with what any of them counts."""
     counted = {name for each in rounds for workload in each.workloads for name in workload.count}
     return rounds[0].workload.model_copy(update={"count": tuple(sorted(counted))})
@@ -249,14 +249,14 @@ def _analysed(
     try:
         check_windows(recorded, plan.topology)
         if each.beside is not None:
-            return _touches(recorded, watched, memory_of, plan, each, each.beside)
+            return touches(recorded, watched, memory_of, plan, each, each.beside)
         own = replace(plan, workload=each.workload)
         return own.analysis(recorded, watched, memory_of()).conclude(own.confinement, digest)
     except Exception as error:
         return fault("it was recorded and could not be analysed", error)
 
 
-def _touches(
+def touches(
     recorded: Recording,
     watched: hooks.Hooks,
     memory_of: Callable[[], drgn.Program],
@@ -266,16 +266,16 @@ def _touches(
 ) -> tuple[Touch, Touch]:
     """Return what each side of a round does to the other."""
 
-    def touches(workload: Workload, sides: tuple[Side, Side]) -> tuple[Touch, Touch]:
+    def found_of(workload: Workload, sides: tuple[Side, Side]) -> tuple[Touch, Touch]:
         own = replace(plan, workload=workload)
         return own.analysis(recorded, watched, memory_of()).touches(sides)
 
     mine, theirs = _sides(each, other, plan.topology.containers)
-    found = touches(each.workload, (mine, theirs))
+    found = found_of(each.workload, (mine, theirs))
     if other.window == each.workload.window:
         return found
     # What is much for an operation depends on how many a window has: each victim's its own.
-    return found[0], touches(other, (theirs, mine))[0]
+    return found[0], found_of(other, (theirs, mine))[0]
 
 
 def _sides(each: Round, other: Workload, containers: int) -> tuple[Side, Side]:

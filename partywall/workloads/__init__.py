@@ -11,7 +11,7 @@ from partywall.workloads.programs import (
     build_workload,
     compile_static,
 )
-from partywall.workloads.root import Root
+from partywall.workloads.root import Root, joined
 from partywall.workloads.served import load as load_servers
 from partywall.workloads.service import Service
 from partywall.workloads.workload import DIRECTORY, Workload, load, one, select
@@ -31,6 +31,7 @@ __all__ = [
     "from_command",
     "from_iterations",
     "from_root",
+    "joined",
     "load",
     "load_servers",
     "one",

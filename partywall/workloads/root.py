@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -27,3 +28,17 @@ class Root(BaseModel):
     def told(self) -> str:
         """For people."""
         return f"Debian's {self.what}" if self.kind == "debian" else self.what
+
+
+def joined(roots: Sequence[Root]) -> Root | None:
+    """Return the one root that has what several have; None if there can't be one.
+
+    Of Debian's packages that of all of them; any other alone with its like.
+    """
+    one, *others = roots
+    if all(other == one for other in others):
+        return one
+    if any(root.kind != "debian" for root in roots):
+        return None
+    names = (name for root in roots for name in root.what.split(",") if name)
+    return Root(kind="debian", what=",".join(dict.fromkeys(names)))

@@ -8,6 +8,9 @@
  * it is to make. Two runs of it to their end show how many segments the kernel sends for a
  * request: what a run sends besides is in both. The window is a stretch of a third run, on all
  * CPUs of the container, and the segments of it tell how many requests it had.
+ *
+ * PW_MIX: on a mixed machine, from which container on another server runs, and the windows of
+ * the first one and of that one, in requests. The stretch is as long as the slower one needs.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -39,6 +42,8 @@
 #define LONGER 3
 /* Of the third, in windows: all containers have to have had theirs before it ends. */
 #define LASTS 20
+/* As much again where another server may be so much slower. */
+#define MIXED 10
 
 static pid_t server;
 static unsigned int container;
@@ -291,10 +296,52 @@ static void mark(const struct plan *plan, int opens)
 		fail("sched_setaffinity");
 }
 
+/* Which of two servers a container has, how many have each, and what a window of each is. */
+struct mix {
+	unsigned int side, many[2];
+	unsigned long window[2];
+};
+
+static struct mix mix_of(const struct plan *plan, unsigned int containers)
+{
+	const char *told = getenv("PW_MIX");
+	struct mix m = { .many = { containers }, .window = { plan->window } };
+	unsigned int first;
+
+	if (!told)
+		return m;
+	if (sscanf(told, "%u %lu %lu", &first, &m.window[0], &m.window[1]) != 3 ||
+	    first > containers)
+		fail("PW_MIX");
+	m.many[0] = first;
+	m.many[1] = containers - first;
+	m.side = container >= first;
+	return m;
+}
+
+/* Seconds that a window of the slower server takes, whose containers had so many a second. */
+static double window_seconds(const struct mix *m, struct barrier *b, unsigned int cpus)
+{
+	double most = 0;
+
+	for (unsigned int side = 0; side < 2; side++) {
+		double each, takes;
+
+		if (!m->many[side])
+			continue;
+		each = (double)atomic_load(&b->asks[side].done) / m->many[side];
+		takes = m->window[side] * cpus / each;
+		if (takes > most)
+			most = takes;
+	}
+	return most;
+}
+
 int main(int argc, char **argv)
 {
 	unsigned long few, many, sent[3], before, after, window, words;
 	unsigned int containers;
+	struct mix mix;
 	struct barrier *b;
 	struct plan plan;
 	double each, rate;
@@ -309,6 +356,7 @@ int main(int argc, char **argv)
 	plan_read(&plan);
 	containers = plan.procs / plan.cpus;
 	container = plan.first_cpu / plan.cpus;
+	mix = mix_of(&plan, containers);
 	patience = atol(getenv("PW_PATIENCE") ?: "60") * SECOND_NS;
 	unusual = LONG_NS * plan.procs;
 	b = barrier_keep(plan.barrier);
@@ -342,7 +390,7 @@ int main(int argc, char **argv)
 
 	gate_wait(b, &b->settled, containers);
 	window = plan.window * plan.cpus;
-	pid = ask(client, few + window * LASTS);
+	pid = ask(client, few + window * LASTS * (getenv("PW_MIX") ? MIXED : 1));
 	/* It begins as the first one did, which had as much to do before it asked. */
 	rest(first);
 	gate_wait(b, &b->looks[0], containers);
@@ -354,12 +402,12 @@ int main(int argc, char **argv)
 	if (rate < 1)
 		give_up("the client asks nothing any more", said_by_client);
 	/* One length for all: the emulator gives its CPUs uneven shares of a short time. */
-	atomic_fetch_add(&b->asks[0].done, (unsigned long)rate);
+	atomic_fetch_add(&b->asks[mix.side].done, (unsigned long)rate);
 	gate_wait(b, &b->start, containers);
-	rate = atomic_load(&b->asks[0].done) / containers;
+	rate = window_seconds(&mix, b, plan.cpus);
 	before = segments();
 	mark(&plan, 1);
-	rest(window / rate * SECOND_NS);
+	rest(rate * SECOND_NS);
 	mark(&plan, 0);
 	after = segments();
 	if (is_over(pid, &status))

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A check of a mixed machine: half of the containers do one thing, half another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from partywall import workloads
+from partywall.cli.options import given, paged
+from partywall.core import cache
+from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.measure import beside
+from partywall.report import beside as view
+from partywall.results import document
+from partywall.results.touches import Beside
+from partywall.workloads import Workload
+
+with_option = click.option(
+    "--with",
+    "neighbours",
+    multiple=True,
+    metavar="NAME[/VARIANT]",
+    help="What half of the containers do, beside -w or COMMAND in the other half; again for more.",
+)
+
+_ONE_THING = {
+    "cpus": "--cpus",
+    "layers": "--layers",
+    "apparmor": "--apparmor",
+    "as_ktap": "--ktap",
+    "fail_above": "--fail-above",
+    "fail_held": "--fail-held",
+    "fail_growth": "--fail-growth",
+    "line_size": "--line-size",
+}
+"""Options that are for containers that all do the same."""
+
+
+def neighbours_of(names: tuple[str, ...], chosen: list[Workload]) -> list[Workload]:
+    """Return what neighbours are to do; UsageProblem if they can't be beside what is chosen."""
+    for name, option in _ONE_THING.items():
+        if given(name):
+            raise UsageProblem(f"{option} and --with exclude each other", "leave one out")
+    if not given("names") and all(one.source and one.source.is_dir() for one in chosen):
+        raise UsageProblem(
+            "--with says what one half of the containers do",
+            "say with -w, or behind --, what the other half does",
+        )
+    found = workloads.select(names, more=workloads.load_servers())
+    beside.servers(chosen, found)
+    return found
+
+
+def show(
+    found: Beside, *, as_json: bool, everything: bool, html_file: Path | None, output: Path | None
+) -> int:
+    """Print what was found, and write what is asked for; the exit status."""
+    if output is not None:
+        cache.write_whole(output, document.dump(found))
+    if as_json:
+        click.echo(document.dump(found), nl=False)
+    else:
+        paged(lambda console: view.render(found, console, everything=everything))
+    if html_file is not None:
+        # Templates take a while to load.
+        from partywall.report.html import beside as page  # noqa: PLC0415
+
+        cache.write_whole(html_file, page.render(found))
+    # What was not measured has not passed.
+    return EnvironmentProblem.exit_code if found.failed else 0
