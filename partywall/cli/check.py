@@ -142,7 +142,8 @@ def check(
         kernel = resolve(Request(kernel_name, vmlinux, modules, tree), progress)
         wanted = run.Wanted(
             kernel=kernel,
-            workloads=chosen,
+            # Of those beside each other each is told what the other costs it.
+            workloads=[*chosen, *(one for one in others if one not in chosen)],
             topology=shape,
             confined=not unconfined,
             threshold=threshold,
@@ -153,7 +154,7 @@ def check(
             profiles=apparmor,
             **({} if jobs is None else {"jobs": jobs}),
         )
-        both = beside.beside(wanted, others, progress) if others else None
+        both = beside.beside(wanted, wanted.workloads, progress) if others else None
         outcome = run.Outcome(None, {}) if others else run.check(wanted, progress)
     if both is not None:
         return show_pairs_of(

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from checks import Checked, partywall, refused
 
+from partywall.results.touches import Beside
+
 PACKAGES = "redis-server,redis-tools"
 CLIENT = "redis-benchmark -q -t get -c 4 -n {requests}"
 SERVER = ("redis-server", "--save", "", "--bind", "127.0.0.1")
@@ -44,6 +46,23 @@ def test_postgres_finds_a_row_in_its_own_memory(check: Callable[..., Checked]) -
     # A parser and a planner; what is read lies in memory of the container's own.
     assert found.instructions.user > 20_000
     assert not any("inode" in one.name for one in found.objects)
+
+
+def test_two_servers_beside_each_other_meet_where_both_come_to() -> None:
+    done = partywall("check", "-n", "2", "-w", "redis", "--with", "nginx", "--json")
+    assert done.returncode == 0, done.stderr
+    found = Beside.model_validate_json(done.stdout)
+    assert {(one.victim, one.neighbour) for one in found.touches} == {
+        (one, other) for one in ("redis/get", "nginx/keep") for other in ("redis/get", "nginx/keep")
+    }
+    # nginx looks for a file with AppArmor's buffers for each request; redis hardly ever does.
+    like = found.of("nginx/keep", "nginx/keep")
+    assert like is not None
+    assert any("aa_buffers_lock" in one.object for one in like.objects)
+    assert like.transfers > 6
+    both = found.of("redis/get", "nginx/keep")
+    assert both is not None
+    assert both.transfers < like.transfers
 
 
 @pytest.fixture(scope="module")

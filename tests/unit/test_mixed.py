@@ -142,7 +142,7 @@ def test_a_mixed_check_tells_what_each_half_costs_the_other(
     words = ["-w", "redis", "--with", "nginx", "--html", page, "--output", copy]
     status, asked = _check(monkeypatch, found, *words)
     assert status == 0
-    assert asked == [(["redis/get"], ["nginx/keep"])]
+    assert asked == [(["redis/get", "nginx/keep"],) * 2]
     assert "redis/get beside nginx/keep" in capsys.readouterr().out
     assert Beside.model_validate_json(copy.read_text()) == found
     assert "redis/get" in page.read_text()
