@@ -34,8 +34,10 @@ _ONE_THING = {
     "fail_held": "--fail-held",
     "fail_growth": "--fail-growth",
     "line_size": "--line-size",
+    "count": "--count",
+    "folder": "--results",
 }
-"""Options that are for containers that all do the same."""
+"""Options that are for containers that all do the same, or for their result."""
 
 
 def neighbours_of(names: tuple[str, ...], chosen: list[Workload]) -> list[Workload]:

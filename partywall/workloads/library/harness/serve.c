@@ -344,7 +344,7 @@ int main(int argc, char **argv)
 	struct mix mix;
 	struct barrier *b;
 	struct plan plan;
-	double each, rate;
+	double each, rate, lasts;
 	long begun, first, took;
 	char **client;
 	pid_t pid;
@@ -404,10 +404,10 @@ int main(int argc, char **argv)
 	/* One length for all: the emulator gives its CPUs uneven shares of a short time. */
 	atomic_fetch_add(&b->asks[mix.side].done, (unsigned long)rate);
 	gate_wait(b, &b->start, containers);
-	rate = window_seconds(&mix, b, plan.cpus);
+	lasts = window_seconds(&mix, b, plan.cpus);
 	before = segments();
 	mark(&plan, 1);
-	rest(rate * SECOND_NS);
+	rest(lasts * SECOND_NS);
 	mark(&plan, 0);
 	after = segments();
 	if (is_over(pid, &status))
