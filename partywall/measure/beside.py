@@ -69,6 +69,12 @@ def servers(victims: Sequence[Workload], neighbours: Sequence[Workload]) -> bool
     UsageProblem if it is neither: what opens their windows is not the same.
     """
     every = [*victims, *neighbours]
+    for one in every:
+        if one.service is not None:
+            raise UsageProblem(
+                f"{one.title} is a service of a file, which runs beside nothing else yet",
+                "give its image and command by --image, --client and --",
+            )
     if all(one.client for one in every):
         return True
     for one in every:

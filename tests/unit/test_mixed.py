@@ -22,7 +22,7 @@ from partywall.guest.roots.disks import Start
 from partywall.guest.sitting import Round
 from partywall.measure import beside, mixed, served
 from partywall.results.touches import Beside
-from partywall.workloads import Root, Workload, joined
+from partywall.workloads import Root, Service, Workload, joined
 
 SERVERS = workloads.load_servers()
 
@@ -59,6 +59,10 @@ def test_what_opens_a_window_is_the_same_in_both_halves() -> None:
     )
     with pytest.raises(UsageProblem, match="p is a program of yours, and no server"):
         beside.servers([own], of("redis"))
+    (redis,) = of("redis")
+    service = redis.model_copy(update={"service": Service(name="s", image="a.tar")})
+    with pytest.raises(UsageProblem, match="a service of a file"):
+        beside.servers([redis], [service])
 
 
 def _variables(archive: Any, number: int) -> tuple[list[str], dict[str, str]]:
