@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 import yaml
 
+from partywall.kernels.sources import debian
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 CHECK_TREE, COMMENT = CHECKOUT / "ci" / "check-tree", CHECKOUT / "ci" / "comment"
 
@@ -120,6 +122,18 @@ def test_a_base_is_measured_once(job: Job) -> None:
     # By another set of workloads it is another result.
     job(WALLS_BASE="HEAD~2", WALLS_WORKLOADS="fork")
     assert job.checks() == 2
+
+
+def test_a_newer_configuration_of_debians_is_another_base(job: Job, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    apt = tmp_path / "bin" / "apt-cache"
+    path = f"{apt.parent}:{os.environ['PATH']}"
+    wanted = f'[ "$*" = "pkgnames linux-image-{debian.DEFAULT_VERSION}" ] &&'
+    for number, checks in ((117, 2), (117, 1), (118, 2)):
+        apt.write_text(f"#!/bin/sh\n{wanted} echo linux-image-6.12.{number}-cloud-amd64\n")
+        apt.chmod(0o755)
+        assert job(PATH=path).returncode == 0
+        assert job.checks() == checks
 
 
 def test_workloads_may_be_of_several_lines(job: Job) -> None:
