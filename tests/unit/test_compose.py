@@ -132,14 +132,44 @@ def test_all_that_a_service_can_have_is_read_from_some_line() -> None:
 def test_variables_of_files_are_below_those_of_the_service(
     service: Callable[..., Service], tmp_path: Path
 ) -> None:
-    (tmp_path / "a.env").write_text("# told\nexport A='1 2'\nB=2\nC=$A\n")
-    (tmp_path / ".env").write_text("OF_DOT=dot\nHERE=dot\n")
+    (tmp_path / "a.env").write_text(
+        "# told\nexport A='1 $2'\nB=2\nC=$B-${OF_DOT}\nF=\"$B \\$B\" # and\nHERE=file\nG=$HERE\n"
+    )
+    (tmp_path / ".env").write_text("OF_DOT=${HERE}dot\nHERE=dot\n")
     found = service(
         "env_file: [a.env, {path: none.env, required: false}]",
         "environment: {B: 3, D: '${OF_DOT}', E: '${HERE}'}",
         HERE="here",
     )
-    assert dict(found.environment) == {"A": "1 2", "B": "3", "C": "$A", "D": "dot", "E": "here"}
+    assert dict(found.environment) == {
+        "A": "1 $2",
+        "B": "3",
+        "C": "2-heredot",
+        "F": "2 $B",
+        "HERE": "file",
+        # What is set outside of the file comes first.
+        "G": "here",
+        "D": "heredot",
+        "E": "here",
+    }
+
+
+def test_what_is_no_variable_of_a_file_is_told_and_what_is_no_file_refused(
+    read: Read, tmp_path: Path
+) -> None:
+    (tmp_path / "a.env").write_text('A=1\n=2\nB="open\nC=$GONE\n')
+    assert told(read, "env_file: a.env") == [
+        "a.env:2 is left out: it is no variable",
+        "a.env:3 is left out: it is no variable",
+        "a.env:4: GONE is not set, and so is empty",
+    ]
+    for text, why in ((b"A=${B:?set it}\n", "a.env:1: B is not set: set it"), (b"\xff", "utf-8")):
+        (tmp_path / "a.env").write_bytes(text)
+        with pytest.raises(UsageProblem, match=why):
+            told(read, "env_file: a.env")
+    (tmp_path / "a.env").write_bytes(b"A=1\0")
+    with pytest.raises(UsageProblem, match="is no file of variables"):
+        told(read, "env_file: a.env")
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import dotenv
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from partywall.core.errors import UsageProblem
-from partywall.workloads.compose import units
+from partywall.workloads.compose import env_files, units
 from partywall.workloads.compose.variables import Variables
 from partywall.workloads.service import Limit, Profile, Service, Tmpfs
 
@@ -206,11 +205,11 @@ class Reader:
         self._services = services
         if "include" in document:
             raise _needs_config(path, "include")
-        beside = self._values(path.parent / ".env", required=False)
+        self.told: list[str] = []
+        beside = self._values(path.parent / ".env", environment, required=False)
         self._known = {name: one for name, one in beside.items() if one is not None}
         self._known |= environment
         self.names = list(services)
-        self.told: list[str] = []
 
     def read(self, name: str) -> Service:
         """Return a service; UsageProblem says where it is wrong first."""
@@ -283,23 +282,23 @@ class Reader:
             **security,
         )
 
-    def _values(self, path: Path, *, required: bool) -> dict[str, str | None]:
+    def _values(
+        self, path: Path, known: Mapping[str, str], *, required: bool
+    ) -> dict[str, str | None]:
         """Return what a file of variables has; UsageProblem if it has to be there and is not."""
-        if not path.is_file():
-            if required:
-                raise UsageProblem(f"{path}: there is no such file", f"{self._path} names it")
-            return {}
-        try:
-            return dotenv.dotenv_values(path, interpolate=False)
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageProblem(f"{path}: {error}", f"{self._path} names it") from error
+        if path.is_file():
+            return env_files.read(path, self._path, known, self._say)
+        if required:
+            raise UsageProblem(f"{path}: there is no such file", f"{self._path} names it")
+        return {}
 
     def _environment(self, found: _Service) -> dict[str, str | None]:
         """Return variables; those without a value have that of the environment here, if any."""
         together: dict[str, str | None] = {}
         for one in found.env_file:
             file = one if isinstance(one, _EnvFile) else _EnvFile(path=one)
-            together |= self._values(self._path.parent / file.path, required=file.required)
+            place = self._path.parent / file.path
+            together |= self._values(place, self._known, required=file.required)
         for name, value in {**together, **found.environment}.items():
             if not name or "=" in name:
                 raise ValueError(f"environment: '{name}' is no name of a variable")
