@@ -196,6 +196,10 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "no pod": ({"apiVersion": "v1", "kind": "Service"}, "there is no pod"),
     "no containers": (pod({}, containers=[]), "Pod.p.containers"),
     "no list": ({"apiVersion": "v1", "kind": "List", "items": 3}, "there is no pod"),
+    "the same twice": (
+        {"apiVersion": "v1", "kind": "List", "items": [pod({}), pod({})]},
+        "p/one is there twice",
+    ),
     "no spec": ({"apiVersion": "v1", "kind": "Pod", "spec": 3}, "Pod.: Input should be"),
     "no image": (pod({"image": None}), "containers.0.image"),
     "a number of words": (pod({"resources": {"limits": {"cpu": "many"}}}), "'many' is no quantity"),

@@ -153,7 +153,10 @@ class Reader:
         self._found: dict[str, tuple[_Made, _Container]] = {}
         for made in self._pods(documents):
             for container in made.pod.containers:
-                self._found[f"{made.owner}/{container.name}"] = made, container
+                name = f"{made.owner}/{container.name}"
+                if name in self._found:
+                    raise UsageProblem(f"{path}: {name} is there twice", "leave one out")
+                self._found[name] = made, container
         if not self._found:
             raise UsageProblem(f"{path}: there is no pod", "a Pod, or a Deployment, has containers")
         # Without its owner's name where that says no more.
