@@ -255,10 +255,10 @@ def containers(
             dropped=() if workload.service is None else workload.service.dropped,
         )
         if disk is not None:
-            config = rooted.config(config, disk.start)
+            config = rooted.config(config, disk.start, files=workload.files is not None)
             if workload.service is not None:
                 config = asked.config(config, workload.service, topology.cpus)
-            for name, data in rooted.files(number).items():
+            for name, data in rooted.files(number, workload).items():
                 archive.file(f"job/{number}/{name}", data)
         archive.file(f"job/{number}/config.json", json.dumps(config, indent=1).encode())
         owner = oci.first_uid(number, more.users)

@@ -7,6 +7,9 @@ have one owner for all.
 
 from __future__ import annotations
 
+import io
+import tarfile
+from pathlib import Path
 from typing import Any
 
 from partywall.core.errors import UsageProblem
@@ -18,6 +21,9 @@ from partywall.workloads import Workload
 LAUNCHER = "/usr/lib/partywall-launch"
 INSIDE = "/run/partywall-launch"
 """Where containers have the program that starts others."""
+
+FILES = "/run/partywall-files"
+"""Where they have an archive of a workload's own files."""
 
 PATIENCE = 60
 """Seconds of the guest's clock for which a server or its client may do nothing, for each CPU:
@@ -43,17 +49,33 @@ def arguments(workload: Workload, start: Start) -> list[str]:
     return command
 
 
-def files(number: int) -> dict[str, bytes]:
+def files(number: int, workload: Workload) -> dict[str, bytes]:
     """Return files of a container's own, beside its config.json."""
     name = f"c{number}"
-    return {
+    found = {
         "hosts": f"127.0.0.1\tlocalhost\n::1\tlocalhost\n127.0.1.1\t{name}\n".encode(),
         "hostname": f"{name}\n".encode(),
     }
+    return found if workload.files is None else found | {"files": archive(workload.files)}
 
 
-def config(made: dict[str, Any], start: Start) -> dict[str, Any]:
-    """Return a container's config.json for a root that says how its programs start."""
+def archive(folder: Path) -> bytes:
+    """Return the files of a folder as an archive, the same bytes every time."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for path in sorted(one for one in folder.rglob("*") if one.is_file()):
+            member = tarfile.TarInfo(path.relative_to(folder).as_posix())
+            member.size, member.mode = path.stat().st_size, 0o644
+            with path.open("rb") as data:
+                tar.addfile(member, data)
+    return packed.getvalue()
+
+
+def config(made: dict[str, Any], start: Start, *, files: bool = False) -> dict[str, Any]:
+    """Return a container's config.json for a root that says how its programs start.
+
+    ``files``: it has an archive of the workload's own.
+    """
 
     def bind(source: str, destination: str, *options: str) -> dict[str, Any]:
         told = {"type": "bind", "source": source, "options": ["bind", *options]}
@@ -73,5 +95,6 @@ def config(made: dict[str, Any], start: Start) -> dict[str, Any]:
         bind(LAUNCHER, INSIDE, "ro"),
         bind("hosts", "/etc/hosts", "rw"),
         bind("hostname", "/etc/hostname", "rw"),
+        *([bind("files", FILES, "ro")] if files else []),
     ]
     return made | {"process": process, "mounts": mounts}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Ready-made servers and their clients, read from ``servers/*/server.toml``."""
+"""Ready-made servers and their clients, and what ends by itself: ``servers/*/server.toml``."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ class _Client(BaseModel):
 
     operation: str
     """What one request is."""
-    client: str
-    """Command; ``{requests}`` stands for how many it makes."""
+    server: str | None = None
+    """What it asks, if not the file's."""
+    client: str | None = None
+    """Command; ``{requests}`` stands for how many it makes. None: the server is none, and an
+    operation is one run of it."""
 
 
 class _File(BaseModel):
@@ -38,6 +41,8 @@ class _File(BaseModel):
     server: str
     room: int = Field(default=0, ge=0)
     """MiB that a container writes, beside what all have together."""
+    files: str | None = None
+    """A folder beside this file, which the server finds as an archive in `rooted.FILES`."""
     warmup: int = Field(ge=1)
     window: int = Field(ge=1)
     default: str
@@ -51,21 +56,26 @@ def _read(path: Path) -> list[tuple[Workload, bool]]:
     common: dict[str, Any] = {
         "name": path.parent.name,
         "summary": raw.summary,
-        "command": tuple(shlex.split(raw.server)),
         "root": Root(kind="debian", what=",".join(raw.debian)),
         "room": raw.room,
+        "files": None if raw.files is None else path.parent / raw.files,
         "warmup": raw.warmup,
         "window": raw.window,
     }
     for name, one in raw.variants.items():
-        if COUNT not in one.client:
+        if one.client is not None and COUNT not in one.client:
             raise UsageProblem(f"{path}: variants.{name}.client: it has no {COUNT}")
+        if one.client is None and raw.window != 1:
+            raise UsageProblem(f"{path}: window: without a client it is one run of the server")
+    if raw.files is not None and not (path.parent / raw.files).is_dir():
+        raise UsageProblem(f"{path}: files names no folder: {raw.files}")
     return [
         (
             Workload(
                 variant=name,
                 operation=one.operation,
-                client=tuple(shlex.split(one.client)),
+                command=tuple(shlex.split(one.server or raw.server)),
+                client=tuple(shlex.split(one.client or "")),
                 marked=False,
                 **common,
             ),

@@ -83,6 +83,8 @@ class Workload(_Facts):
     """What the root of its containers is made from, if not ours: ``command`` is in there."""
     room: int = 0
     """MiB that a container writes, beside what all have together."""
+    files: Path | None = None
+    """A folder that ``command`` finds as an archive beside its root."""
     client: tuple[str, ...] = ()
     """What asks ``command``, a server, in the same container; an operation is a request."""
     service: Service | None = None

@@ -68,6 +68,18 @@ def test_two_servers_beside_each_other_meet_where_both_come_to() -> None:
     assert both.transfers < like.transfers
 
 
+def test_a_build_is_one_run_of_make_and_all_that_it_starts(check: Callable[..., Checked]) -> None:
+    (found,) = check("-n", "2", "-w", "build").result.workloads
+    assert (found.window, found.operations, found.counted) == (1, 2, False)
+    # A compiler for each of three files, each with an assembler, and a linker: nothing is
+    # left from the run before.
+    assert found.instructions.user > 20_000_000
+    assert found.instructions.kernel > 1_000_000
+    assert found.named > 0.97
+    # What each process maps of libc is counted in pages that both containers have.
+    assert any("libc.so" in wall.name for wall in found.objects)
+
+
 @pytest.fixture(scope="module")
 def busybox(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A root with nothing but busybox, which needs no libraries."""

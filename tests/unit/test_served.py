@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import io
+import os
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -35,7 +38,7 @@ client = "put -n {requests}"
 
 
 def written(folder: Path, text: str) -> Path:
-    (folder / "one").mkdir()
+    (folder / "one").mkdir(parents=True)
     (folder / "one" / "server.toml").write_text(text)
     return folder
 
@@ -49,6 +52,48 @@ def test_a_server_is_one_workload_for_each_client(tmp_path: Path) -> None:
     # As the guest's launcher takes it: how many words are the server's.
     words = rooted.arguments(get, disks.Start())
     assert words == ["3", "oned", "--name", "a b", "ask", "-n", "{requests}"]
+
+
+JOB = """
+summary = "one ends"
+debian = ["one-job"]
+files = "project"
+server = "job --of /run/partywall-files"
+warmup = 1
+window = 1
+default = "c"
+
+[variants.c]
+operation = "one job"
+"""
+
+
+def test_what_ends_by_itself_has_no_client_and_finds_its_files(tmp_path: Path) -> None:
+    folder = written(tmp_path, JOB) / "one" / "project"
+    with pytest.raises(UsageProblem, match="files names no folder: project"):
+        workloads.load_servers(tmp_path)
+    (folder / "more").mkdir(parents=True)
+    (folder / "a.c").write_text("int a;\n")
+    (folder / "more" / "b.c").write_text("int b;\n")
+    ((job, _),) = workloads.load_servers(tmp_path)
+    assert (job.client, job.files, job.window, job.marked) == ((), folder, 1, False)
+    assert rooted.arguments(job, disks.Start()) == ["job", "--of", rooted.FILES]
+    packed = rooted.files(0, job)["files"]
+    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+        assert tar.getnames() == ["a.c", "more/b.c"]
+        data = tar.extractfile("more/b.c")
+        assert data is not None
+        assert data.read() == b"int b;\n"
+    # A guest's hash is of what is in it, not of when that was written.
+    os.utime(folder / "a.c", (1, 1))
+    assert rooted.files(0, job)["files"] == packed
+    (get, _), _ = workloads.load_servers(written(tmp_path / "more", SERVER))
+    assert "files" not in rooted.files(0, get)
+
+
+def test_without_a_client_an_operation_is_one_run(tmp_path: Path) -> None:
+    with pytest.raises(UsageProblem, match="window: without a client"):
+        workloads.load_servers(written(tmp_path, JOB.replace("window = 1", "window = 2")))
 
 
 @pytest.mark.parametrize(

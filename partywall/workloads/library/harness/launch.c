@@ -2,7 +2,7 @@
 /*
  * Runs a program that doesn't know of the harness: `partywall check -- COMMAND`.
  * With PW_MARKED=1 the program has markers of its own; otherwise its whole run
- * is the window.
+ * is the window, behind as many runs as PW_WARMUP says.
  */
 #include <errno.h>
 #include <signal.h>
@@ -60,14 +60,40 @@ static void check_server(const char *program)
 	before = usec;
 }
 
+static pid_t begin(char **command)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		fail("fork");
+	if (!pid) {
+		execvp(command[0], command);
+		fail(command[0]);
+	}
+	return pid;
+}
+
+/* Waits for the end of the program, which has to be a good one. */
+static void await(pid_t pid, const char *program)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0) {
+		if (errno != EINTR)
+			fail("waitpid");
+		check_server(program);
+		alarm(LOOK_SECONDS);
+	}
+	if (!WIFEXITED(status) || WEXITSTATUS(status))
+		exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+}
+
 int main(int argc, char **argv)
 {
 	struct plan plan;
 	const char *marked = getenv("PW_MARKED");
 	const struct sigaction looks = { .sa_handler = look };
 	int whole = !marked || strcmp(marked, "1");
-	pid_t pid;
-	int status;
 
 	if (argc < 2)
 		return 2;
@@ -76,26 +102,17 @@ int main(int argc, char **argv)
 	/* Before the window; no child has it. */
 	if (whole && sigaction(SIGALRM, &looks, NULL))
 		fail("sigaction");
+	for (unsigned long n = 0; whole && n < plan.warmup; n++) {
+		alarm(LOOK_SECONDS);
+		await(begin(argv + 1), argv[1]);
+		alarm(0);
+	}
 	barrier_wait(plan.barrier, plan.procs);
 	if (whole) {
 		alarm(LOOK_SECONDS);
 		partywall_start();
 	}
-	pid = fork();
-	if (pid < 0)
-		fail("fork");
-	if (!pid) {
-		execvp(argv[1], argv + 1);
-		fail(argv[1]);
-	}
-	while (waitpid(pid, &status, 0) < 0) {
-		if (errno != EINTR)
-			fail("waitpid");
-		check_server(argv[1]);
-		alarm(LOOK_SECONDS);
-	}
-	if (!WIFEXITED(status) || WEXITSTATUS(status))
-		exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+	await(begin(argv + 1), argv[1]);
 	partywall_stop();
 	for (;;)
 		pause();
