@@ -80,7 +80,7 @@ def servers(victims: Sequence[Workload], neighbours: Sequence[Workload]) -> bool
     for one in every:
         if not one.client and (one.source is None or not one.source.is_dir()):
             raise UsageProblem(
-                f"{one.title} is a program of yours, and no server with a client",
+                f"{one.title} is a program that ends, and no server with a client",
                 "say what asks it with --client, or take a workload of partywall workloads",
             )
     if any(one.client for one in every):

@@ -57,8 +57,10 @@ def test_what_opens_a_window_is_the_same_in_both_halves() -> None:
     own = Workload(
         name="p", summary="", operation="", warmup=0, window=1, command=("./p",), marked=True
     )
-    with pytest.raises(UsageProblem, match="p is a program of yours, and no server"):
+    with pytest.raises(UsageProblem, match="p is a program that ends, and no server"):
         beside.servers([own], of("redis"))
+    with pytest.raises(UsageProblem, match="build/tcc is a program that ends"):
+        beside.servers(of("redis"), of("build"))
     (redis,) = of("redis")
     service = redis.model_copy(update={"service": Service(name="s", image="a.tar")})
     with pytest.raises(UsageProblem, match="a service of a file"):
