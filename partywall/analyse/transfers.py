@@ -143,7 +143,10 @@ def visits(recording: Recording) -> Visits:
     other = _counts(recording, numbers, ("reads", "writes"), Kind.BACKGROUND)
     # A thread takes no line from itself when it moves to another CPU, its stack least of all.
     stacks = _on_stacks(recording, numbers)
-    other = {name: np.where(stacks[:, None], 0, counts) for name, counts in other.items()}
+    late, other = (
+        {name: np.where(stacks[:, None], 0, counts) for name, counts in kind.items()}
+        for kind in (late, other)
+    )
     return Visits(
         numbers,
         **own,

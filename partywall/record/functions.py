@@ -71,6 +71,15 @@ ROLES: tuple[tuple[str, str], ...] = (
     ("wakes", r"hrtimer_wakeup|process_timeout"),
     # What gives a lock back whose word only shows then, see `TAKES`.
     ("give", r"percpu_up_write"),
+    # What queues a work item, by an atomic access that marks it as pending; what marks it for
+    # those, or to cancel it; what is entered if it was not pending.
+    ("queue", r"queue_(delayed_)?work_on|queue_work_node|queue_rcu_work|mod_delayed_work_on"),
+    ("grab", r"(try_to|work)_grab_pending"),
+    ("queued", r"__queue_(delayed_)?work"),
+    # What leaves something to RCU, and what does all that was left.
+    ("call_rcu", r"__call_rcu_common|__call_rcu|call_rcu"),
+    ("work", r"process_one_work"),
+    ("callbacks", r"rcu_do_batch"),
     # They call, jump or return for others, so that a processor does not speculate.
     ("thunk", r"__x86_indirect_\w*thunk\w*|\w+_return_thunk|(srso|retbleed)_\w*(thunk|_ret)"),
 )

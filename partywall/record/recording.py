@@ -39,13 +39,14 @@ LINE = np.dtype(
     ]
 )
 # Before version 7 the recorder knew no containers, before version 8 no time, which
-# version 8 had too short: these are passed over; before version 10 no visits under locks; and
-# before version 11 no times by themselves.
+# version 8 had too short: these are passed over; before version 10 no visits under locks; before
+# version 11 no times by themselves; and before version 12 all that is done later was nobody's.
 _UNCROSSED = 6
 _UNTIMED = 7
 _TOO_SHORT = 8
 _NOT_UNDER = 9
 _NO_SPANS = 10
+_NO_CAUSES = 11
 _BYTES_TOO_SHORT = (88, 56, 48)
 _LINE_UNCROSSED = np.dtype([(name, LINE[name]) for name in LINE.names or () if name != "crossings"])
 PATTERN = np.dtype([("key", "<u8"), ("read", "u1"), ("written", "u1"), ("visits", "<u4")])
@@ -148,9 +149,15 @@ _CONTEXT = _NUMBERS["context"]
 USER, IRQ, SOFTIRQ = _CONTEXT["user"], _CONTEXT["irq"], _CONTEXT["softirq"]
 EXCEPTION, NEW_TASK = _CONTEXT["exception"], _CONTEXT["new_task"]
 SYSCALL_UNKNOWN, SCHEDULER = _CONTEXT["syscall_unknown"], _CONTEXT["scheduler"]
-BACKGROUND = (IRQ, SOFTIRQ, SCHEDULER)
+WORK, CALLBACK = _CONTEXT["work"], _CONTEXT["callback"]
+"""Work items and callbacks of RCU, those of which nobody was seen to be the cause."""
+
+BACKGROUND = (IRQ, SOFTIRQ, SCHEDULER, WORK, CALLBACK)
 CHARGED, SYSCALL, TASK = _CONTEXT["charged"], _CONTEXT["syscall"], _CONTEXT["task"]
-DEFERRED = _CONTEXT["deferred"]
+DEFERRED, WORKED, CALLED_BACK = (_CONTEXT[name] for name in ("deferred", "worked", "called_back"))
+OTHER = 0xFFF
+"""In place of a system call: an exception, or charged work."""
+
 
 Array = npt.NDArray[Any]
 
@@ -159,7 +166,8 @@ class Kind(enum.IntEnum):
     """Whose work it is.
 
     FOREGROUND: what runs in system calls and exceptions of the workload, and charged work;
-    DEFERRED: softirqs that such a system call ran; BACKGROUND: all else.
+    DEFERRED: softirqs that such a system call ran, work items that it queued and callbacks
+    that it left to RCU; BACKGROUND: all else.
     """
 
     BACKGROUND = _NUMBERS["kind"]["background"]
@@ -293,7 +301,7 @@ def parse(data: bytes) -> Recording:
     reader = _Reader(data)
     reader.take(len(MAGIC))
     version, parties, distance, sites, stacks, counts = reader.numbers("6I")
-    if version not in (VERSION, _NO_SPANS, _NOT_UNDER, _TOO_SHORT, _UNTIMED, _UNCROSSED):
+    if version not in range(_UNCROSSED, VERSION + 1):
         raise RecordingError(
             f"the recording is of version {version}, this program reads {VERSION}",
             "run partywall prepare, which builds the recorder anew",
@@ -303,7 +311,7 @@ def parse(data: bytes) -> Recording:
     if version >= _TOO_SHORT:
         holds, sleeps, waits, instruction_ns = reader.numbers("4I")
     sets, under = reader.numbers("2I") if version > _NOT_UNDER else (0, 0)
-    (spans,) = reader.numbers("I") if version > _NO_SPANS else (0,)
+    (spans,) = reader.numbers("I") if version >= _NO_CAUSES else (0,)
     if len(data) < reader.at + 12:
         raise RecordingError("the recording is truncated", "run the check again")
     length, checksum = struct.unpack("<QI", data[-12:])

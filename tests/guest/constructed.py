@@ -166,11 +166,15 @@ DEFERRED = "truth_softirq"
 BOTH = "truth_put_off"
 """A lock that each takes once in its system call and once in that tasklet: a wall of either."""
 
-BACKGROUND = {"truth_worked": 1 / 16, "truth_called_back": 1.0}
-"""Transfers per operation of what runs in workers and callbacks of RCU."""
+LATER = {"truth_worked": 2 / 16, "truth_delayed": 1 / 16, "truth_called_back": 1.0}
+"""Transfers per operation of what work items and callbacks of RCU write that it left."""
 
-BY_CALLS = {"truth_called_back": 10 / 512}
-"""Of these, what a system call may run that turns softirqs on: of callbacks ten at a time."""
+LATER_IN = {
+    "truth_worked": "work item of ioctl",
+    "truth_delayed": "work item of ioctl",
+    "truth_called_back": "RCU callback of ioctl",
+}
+"""The contexts in which they do."""
 
 HANDED_OVER = 24 / 512
 """Parcels per operation that one sends and another receives within a window."""
@@ -231,7 +235,7 @@ def table(results: dict[int, WorkloadResult]) -> str:
     truth = {n: {wall.name: wall.transfers for wall in walls(n)} for n in results}
     found = {n: _moved(one.found) for n, one in results.items()}
     rows += _rows(truth, found, "")
-    late = {n: dict.fromkeys((BOTH, DEFERRED), 1.0) for n in results}
+    late = {n: dict.fromkeys((BOTH, DEFERRED), 1.0) | LATER for n in results}
     rows += _rows(late, {n: _moved(one.put_off) for n, one in results.items()}, ", deferred")
     return "\n".join(rows)
 

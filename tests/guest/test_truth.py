@@ -9,12 +9,12 @@ from pathlib import Path
 import constructed
 import pytest
 from constructed import (
-    BACKGROUND,
     BOTH,
-    BY_CALLS,
     COUNTS,
     DEFERRED,
     HANDED_OVER,
+    LATER,
+    LATER_IN,
     PASSED,
     TOLERANCE,
     WAITING,
@@ -24,7 +24,6 @@ from constructed import (
     walls,
 )
 
-from partywall.analyse.workload import BACKGROUND_LINES
 from partywall.core.progress import Quiet
 from partywall.kernels import Kernel
 from partywall.results.result import WorkloadResult
@@ -140,8 +139,8 @@ def test_what_softirqs_of_a_system_call_share_is_a_wall_of_deferred_work(
     found = result(containers)
     assert found.deferred is not None
     late = [one for one in found.deferred.objects if not is_kernels(one.name)]
-    assert {wall.name for wall in late} == {DEFERRED, BOTH}
-    for wall in late:
+    assert {wall.name for wall in late} == {DEFERRED, BOTH, *LATER}
+    for wall in [one for one in late if one.name not in LATER]:
         assert (wall.lines, wall.sharing) == (1, "all")
         assert wall.sharers == list(range(containers))
         assert wall.transfers == pytest.approx(1, rel=TOLERANCE)
@@ -160,21 +159,32 @@ def test_what_softirqs_of_a_system_call_share_is_a_wall_of_deferred_work(
 
 
 @pytest.mark.parametrize("containers", COUNTS)
-def test_what_kernel_threads_do_later_moves_as_often_as_it_is_done(
+def test_what_work_items_and_callbacks_share_is_a_wall_of_who_left_them(
     result: Result, containers: int
 ) -> None:
-    listed = result(containers).background
-    background = by_object(listed)
-    assert "truth_called_back" in background
-    for name, transfers in BACKGROUND.items():
-        least = transfers - BY_CALLS.get(name, 0)
-        if name not in background:
-            # With many containers others move more, and so many lines are listed.
-            assert len(listed) == BACKGROUND_LINES
-            assert listed[-1].transfers >= least * (1 - TOLERANCE)
-            continue
-        (line,) = background[name]
-        assert least * (1 - TOLERANCE) <= line.transfers <= transfers * (1 + TOLERANCE)
+    found = result(containers)
+    assert found.deferred is not None
+    walls = {wall.name: wall for wall in found.deferred.objects}
+    lines = by_object(found.deferred.walls)
+    for name, transfers in LATER.items():
+        wall, (line,) = walls[name], lines[name]
+        assert (wall.lines, wall.sharing) == (1, "all")
+        assert wall.sharers == line.writers == list(range(containers))
+        assert wall.transfers == pytest.approx(transfers, rel=TOLERANCE)
+        assert {site.context for site in line.code} == {LATER_IN[name]}
+    elsewhere = by_object((*found.walls, *found.background))
+    assert not LATER.keys() & elsewhere.keys()
+
+
+@pytest.mark.parametrize("containers", COUNTS)
+def test_what_they_do_with_their_containers_own_memory_is_silent(
+    result: Result, containers: int
+) -> None:
+    found = result(containers)
+    assert found.deferred is not None
+    moving = [one.name for one in (*found.passing, *found.deferred.passing)]
+    moving += by_object((*found.every_line, *found.background))
+    assert not [name for name in moving if "struct truth_own" in name]
 
 
 @pytest.mark.parametrize("containers", COUNTS)

@@ -18,7 +18,15 @@ _FIXED = {
     recording.EXCEPTION: "exception",
     recording.NEW_TASK: "new task",
     recording.SYSCALL_UNKNOWN: "syscall entry",
+    recording.WORK: "work item",
+    recording.CALLBACK: "RCU callback",
 }
+_DEFERRED = (
+    (recording.CALLED_BACK, "RCU callback of"),
+    (recording.WORKED, "work item of"),
+    (recording.DEFERRED, "softirq in"),
+)
+"""What is put off, from which number on, the highest first."""
 
 
 class ContextNamer:
@@ -30,19 +38,25 @@ class ContextNamer:
         self._names = _threads(prog)
 
     def name(self, number: int) -> str:
-        """'syscall tgkill', 'softirq in sendto', 'interrupt', 'cleanup_net', …"""
+        """'syscall tgkill', 'softirq in sendto', 'work item of close', 'interrupt', …"""
         if number >= recording.TASK:
             index = number - recording.TASK
             stack = self._stacks[index] if index < len(self._stacks) else 0
             return f"thread {self._names.get(stack, '(ended)')}"
-        if number >= recording.DEFERRED:
-            return f"softirq in {syscalls.name(number - recording.DEFERRED)}"
+        for first, what in _DEFERRED:
+            if number >= first:
+                return f"{what} {_cause(number - first)}"
         if number >= recording.SYSCALL:
             return f"syscall {syscalls.name(number - recording.SYSCALL)}"
         if number >= recording.CHARGED:
             index = number - recording.CHARGED
             return self._charged[index] if index < len(self._charged) else "charged work"
         return _FIXED.get(number, f"context {number}")
+
+
+def _cause(number: int) -> str:
+    """What put it off, by the number that is left of a context's."""
+    return syscalls.name(number) if number != recording.OTHER else "other work"
 
 
 def _threads(prog: Program) -> dict[int, str]:

@@ -5,6 +5,7 @@
 //! context is followed from control flow: entry points of the kernel, returns
 //! from them, and the stacks that `__switch_to_asm` leaves and enters.
 
+use crate::caused::{self, Cause};
 use crate::delays::Interrupt;
 use crate::format::kind;
 use crate::locks::Holder;
@@ -15,17 +16,26 @@ pub type Context = u16;
 
 // USER, IRQ and so on. CHARGED + n: inside the n-th function whose work the workload pays
 // for. SYSCALL + n: inside system call n. DEFERRED + n: in a softirq that system call n
-// ran. TASK + n: a thread that was not seen entering the kernel; n indexes stacks.
+// ran. WORKED + n: in a work item that it queued. CALLED_BACK + n: in a callback of RCU
+// that it left. WORK and CALLBACK: in those of which nobody was seen to be the cause.
+// TASK + n: a thread that was not seen entering the kernel; n indexes stacks.
 include!(concat!(env!("OUT_DIR"), "/context.rs"));
 
 /// True if work in this context belongs to the workload.
 pub fn is_foreground(context: Context) -> bool {
-    context < DEFERRED && !matches!(context, IRQ | SOFTIRQ | SCHEDULER)
+    context < DEFERRED && !matches!(context, IRQ | SOFTIRQ | SCHEDULER | WORK | CALLBACK)
 }
 
-/// True for a softirq that a system call of the workload ran before it went on.
+/// True for a softirq that a system call of the workload ran before it went on, and for what
+/// is done later because of one.
 pub fn is_deferred(context: Context) -> bool {
     (DEFERRED..TASK).contains(&context)
+}
+
+/// True for what is done later because of a system call: a work item, a callback of RCU.
+#[inline(always)]
+pub fn is_caused(context: Context) -> bool {
+    (WORKED..TASK).contains(&context)
 }
 
 /// The kind of work that goes on in this context.
@@ -58,6 +68,8 @@ struct Above {
     /// The last call executed below, and those into leaf functions: one may go on.
     call: u64,
     callers: Vec<u64>,
+    /// Whose doing it is, if it is caused.
+    cause: Option<Cause>,
 }
 
 impl Nest {
@@ -71,7 +83,13 @@ impl Nest {
             context,
             call,
             callers,
+            cause: None,
         });
+    }
+
+    /// Whose doing it is, if that is some other one's than the task's.
+    fn cause(&self) -> Option<Cause> {
+        self.top.iter().rev().find_map(|above| above.cause)
     }
 }
 
@@ -80,6 +98,8 @@ impl Nest {
 pub struct Tasks {
     parked: HashMap<u64, Nest>,
     index: HashMap<u64, u16>,
+    /// What is to be done later, and because of whom.
+    pub caused: caused::Pending,
     /// Stack bases, in order of their index in `TASK + n`.
     pub stacks: Vec<u64>,
 }
@@ -187,7 +207,7 @@ impl Tracker {
     /// another, so only the first one names the context.
     pub fn syscall(&mut self, number: u16) {
         if self.nest.base == SYSCALL_UNKNOWN {
-            self.nest.base = SYSCALL + number.min(DEFERRED - SYSCALL - 1);
+            self.nest.base = SYSCALL + number.min(caused::OTHER);
         }
     }
 
@@ -259,17 +279,80 @@ impl Tracker {
     /// holds nothing; what it seems to hold was lost sight of.
     pub fn leave_charged(&mut self, number: u16) {
         self.leave(CHARGED + number);
-        if self.nest.base >= TASK && self.nest.top.is_empty() {
+        self.done();
+    }
+
+    /// A kernel thread that is at no work holds nothing.
+    fn done(&mut self) {
+        let works = |above: &Above| !matches!(above.context, WORK | CALLBACK);
+        if self.nest.base >= TASK && !self.nest.top.iter().any(works) {
             self.nest.locks.clear();
         }
     }
 
-    /// The kernel thread, by its stack, that does charged work here; None if the
-    /// current work is a CPU's own.
-    pub fn working_thread(&self) -> Option<u64> {
-        let charged = (CHARGED..SYSCALL).contains(&self.current());
-        if charged && self.nest.base >= TASK {
+    /// Why things are done here that are left for later: for whom, on a CPU of `container`,
+    /// and in which system call. None if that is for nobody.
+    pub fn cause(&self, container: u32) -> Option<Cause> {
+        let current = self.current();
+        let call = match current {
+            _ if kind_of(current) == kind::BACKGROUND => return None,
+            SYSCALL..=0x3fff => current - SYSCALL,
+            DEFERRED..=0x7fff => current & caused::OTHER,
+            _ => caused::OTHER,
+        };
+        let cause = self.nest.cause().unwrap_or(Cause { container, call });
+        Some(match self.does_charged_work() {
+            true => Cause::ALL,
+            false => Cause { call, ..cause },
+        })
+    }
+
+    /// What was left for later, and whose doing that is known, begins in a worker or a batch of
+    /// callbacks. Whether that was seen to begin.
+    pub fn begin(&mut self, what: caused::What, cause: Cause) -> bool {
+        let (around, context) = match what {
+            caused::What::Work => (WORK, WORKED),
+            caused::What::Callback => (CALLBACK, CALLED_BACK),
+        };
+        let inside = self.current() == around;
+        if inside {
+            self.nest.push(context + cause.call);
+            if let Some(above) = self.nest.top.last_mut() {
+                above.cause = Some(cause);
+            }
+        }
+        inside
+    }
+
+    /// What was begun in a batch of callbacks is over.
+    pub fn next_callback(&mut self) {
+        let top = &mut self.nest.top;
+        if let Some(at) = top.iter().rposition(|above| above.context == CALLBACK) {
+            top.truncate(at + 1);
+        }
+    }
+
+    /// A worker is done with an item, or RCU with a batch of callbacks: `context`.
+    pub fn leave_work(&mut self, context: Context) {
+        self.leave(context);
+        self.done();
+    }
+
+    fn does_charged_work(&self) -> bool {
+        (CHARGED..SYSCALL).contains(&self.current()) && self.nest.base >= TASK
+    }
+
+    /// Who does charged work here, or what another container than this CPU's caused: the
+    /// kernel thread, by its stack, or RCU on `cpu`, by its number. None if the current work
+    /// is a CPU's own.
+    pub fn working_thread(&self, container: u32, cpu: u32) -> Option<u64> {
+        let cause = self.nest.cause().filter(|_| is_deferred(self.current()));
+        let elsewhere = cause.map_or(false, |cause| cause.container != container);
+        if self.does_charged_work() || elsewhere && self.nest.base >= TASK {
             Some(self.stack)
+        } else if elsewhere {
+            // In a softirq, on top of whatever task.
+            Some(cpu as u64 + 1)
         } else {
             None
         }

@@ -111,7 +111,7 @@ fn a_switch_keeps_each_tasks_context() {
     t.switch_out(&mut tasks, 0xffff_c900_0000_3f00);
     t.switch_in(&mut tasks, 0xffff_c900_0001_3e00);
     assert_eq!(t.current(), CHARGED);
-    assert_eq!(t.working_thread(), Some(0xffff_c900_0001_0000));
+    assert_eq!(t.working_thread(0, 0), Some(0xffff_c900_0001_0000));
     t.leave(CHARGED);
     assert_eq!(t.current(), thread);
     assert_eq!(
@@ -175,4 +175,100 @@ fn who_called_a_leaf_is_known_after_an_interrupt_that_called_it_too() {
     *t.caller(3) = 0x300;
     t.switch_in(&mut tasks, 0x8010);
     assert_eq!(*t.caller(3), 0x100);
+}
+
+const ONE: Cause = Cause {
+    container: 1,
+    call: 44,
+};
+
+#[test]
+fn what_a_container_left_for_later_is_its_deferred_work() {
+    let (mut t, mut tasks) = (Tracker::new(0x4000), Tasks::default());
+    t.stack_at(0xffff_c900_0001_3ff8);
+    t.kernel_thread(&mut tasks);
+    t.enter(WORK);
+    assert_eq!(kind_of(t.current()), kind::BACKGROUND);
+    assert_eq!(t.cause(1), None);
+    assert!(t.begin(caused::What::Work, ONE));
+    assert_eq!(t.current(), WORKED + 44);
+    assert_eq!(kind_of(t.current()), kind::DEFERRED);
+    // What it leaves in turn is the same one's, wherever it runs.
+    assert_eq!(t.cause(2), Some(ONE));
+    let elsewhere = Some(0xffff_c900_0001_0000);
+    assert_eq!(
+        [t.working_thread(1, 0), t.working_thread(2, 0)],
+        [None, elsewhere]
+    );
+    // Softirqs that it turns on are its own, those after an interrupt are not.
+    t.softirq();
+    assert_eq!(t.current(), WORKED + 44);
+    assert_eq!(t.cause(2), Some(ONE));
+    t.softirq_end();
+    t.irq();
+    t.softirq();
+    assert_eq!((t.current(), t.cause(1)), (SOFTIRQ, None));
+    assert_eq!(t.working_thread(2, 0), None);
+    t.softirq_end();
+    t.exception_return();
+    assert_eq!(t.current(), WORKED + 44);
+    t.leave_work(WORK);
+    assert_eq!((t.current(), t.cause(1)), (TASK, None));
+}
+
+#[test]
+fn callbacks_of_one_batch_are_each_its_own_ones() {
+    let mut t = Tracker::new(0x4000);
+    t.user();
+    t.syscall_entry();
+    t.syscall(7);
+    t.irq();
+    t.softirq();
+    t.enter(CALLBACK);
+    assert_eq!(kind_of(t.current()), kind::BACKGROUND);
+    t.next_callback();
+    assert!(t.begin(caused::What::Callback, ONE));
+    assert_eq!(t.current(), CALLED_BACK + 44);
+    assert_eq!(
+        [t.working_thread(1, 5), t.working_thread(2, 5)],
+        [None, Some(6)]
+    );
+    t.next_callback();
+    assert_eq!(t.current(), CALLBACK);
+    assert!(t.begin(caused::What::Callback, Cause::ALL));
+    assert_eq!(t.current(), CALLED_BACK + caused::OTHER);
+    assert_eq!(t.working_thread(1, 5), Some(6));
+    t.leave_work(CALLBACK);
+    t.softirq_end();
+    t.exception_return();
+    assert_eq!(t.current(), SYSCALL + 7);
+    // No batch was seen to begin.
+    assert!(!t.begin(caused::What::Callback, ONE));
+    assert_eq!(t.current(), SYSCALL + 7);
+}
+
+#[test]
+fn who_leaves_something_for_later_is_its_cause() {
+    let (mut t, mut tasks) = (Tracker::new(0x4000), Tasks::default());
+    let cause = |container, call| Some(Cause { container, call });
+    t.user();
+    assert_eq!(t.cause(3), cause(3, caused::OTHER));
+    t.syscall_entry();
+    t.syscall(7);
+    assert_eq!(t.cause(3), cause(3, 7));
+    t.softirq();
+    assert_eq!(t.cause(3), cause(3, 7));
+    t.softirq_end();
+    t.irq();
+    assert_eq!(t.cause(3), None);
+    t.stack_at(0xffff_c900_0001_3ff8);
+    t.kernel_thread(&mut tasks);
+    assert_eq!(t.cause(3), None);
+    // Work that is charged by name is nobody's alone.
+    t.enter(WORK);
+    t.begin(caused::What::Work, ONE);
+    t.enter(CHARGED + 1);
+    assert_eq!(t.cause(3), Some(Cause::ALL));
+    t.leave_charged(1);
+    assert_eq!(t.cause(3), Some(ONE));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What is known of one vCPU, and of the parties that it works for.
 
+use crate::caused::{Cause, Leaving};
 use crate::context::{self, Tracker};
 use crate::event::{Event, What, ATOMIC, LOCKS, OWN_STACK};
 use crate::format::{kind, Summary};
@@ -66,6 +67,8 @@ pub struct Cpu {
     pub clock: u64,
     /// What it does for the workload, until it is known to be no waiting.
     pub waits: Waits,
+    /// What it is about to leave for later.
+    pub leaving: Leaving,
     /// The set of locks that is held, and the one that was when what was counted last was done.
     set: u32,
     counted: u32,
@@ -88,16 +91,29 @@ impl Cpu {
             ran: 0,
             clock: 0,
             waits: Waits::default(),
+            leaving: Leaving::default(),
             set: under::NONE,
             counted: under::NONE,
         }
     }
 
     /// What it does for its workload is recorded in this CPU's own window; what the
-    /// kernel does by itself, and charged work, as long as any window is open.
+    /// kernel does by itself, charged work, and what was left for later, as long as any window
+    /// is open.
     #[inline(always)]
     pub fn records(&self) -> bool {
-        self.open || self.kind == kind::BACKGROUND || self.thread.is_some()
+        self.open
+            || self.kind == kind::BACKGROUND
+            || self.thread.is_some()
+            || context::is_caused(self.context)
+    }
+
+    /// Because of whom things are done later that are left for that now.
+    pub fn cause(&self) -> Option<Cause> {
+        match self.records() {
+            true => self.tracker.cause(self.container),
+            false => None,
+        }
     }
 
     #[inline(always)]

@@ -55,6 +55,16 @@ pub enum Role {
     Give,
     /// Code that calls on behalf of others, against speculation.
     Thunk,
+    /// A function that queues a work item; what it has another one do that marks the item as
+    /// pending; and what is entered only if it was not.
+    Queue,
+    Grab,
+    Queued,
+    /// A function that leaves something to RCU.
+    CallRcu,
+    /// The function that runs a work item, and the one that runs callbacks of RCU.
+    Work,
+    Callbacks,
 }
 
 /// What a function waits for.
@@ -187,6 +197,12 @@ impl Hooks {
                 }
             }
             "thunk" => Role::Thunk,
+            "queue" => Role::Queue,
+            "grab" => Role::Grab,
+            "queued" => Role::Queued,
+            "call_rcu" => Role::CallRcu,
+            "work" => Role::Work,
+            "callbacks" => Role::Callbacks,
             other => return Err(format!("unknown role '{}'", other)),
         };
         let (start, end) = (hex(1)?, hex(2)?);

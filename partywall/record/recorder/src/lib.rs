@@ -6,6 +6,7 @@
 //! translated anew with instrumentation, and records until as many stop
 //! markers were executed as windows are expected.
 
+pub mod caused;
 pub mod checked;
 pub mod context;
 pub mod cpu;
@@ -36,6 +37,8 @@ mod callbacks;
 mod callers;
 #[cfg(not(test))]
 mod clock;
+#[cfg(not(test))]
+mod later;
 #[cfg(not(test))]
 mod plugin;
 #[cfg(not(test))]

@@ -279,7 +279,7 @@ impl State {
         }
         c.context = next;
         c.kind = kind_of(c.context);
-        c.thread = c.tracker.working_thread().map(|stack| {
+        c.thread = c.tracker.working_thread(c.container, cpu).map(|stack| {
             let known = c.threads.iter().position(|t| t.summary.thread == stack);
             known.unwrap_or_else(|| {
                 let counts = self.hooks.counts;

@@ -8,6 +8,7 @@ use crate::callbacks::*;
 use crate::event::What;
 use crate::hooks::{Hooks, Role, Waits};
 use crate::insn;
+use crate::later::*;
 use crate::state::{state, Block, Site, State, KERNEL_BIT, NO_LEAF};
 use std::os::raw::{c_int, c_void};
 
@@ -32,6 +33,10 @@ fn on_exec_with(insn: *mut Insn, callback: abi::ExecCb, flags: c_int, number: us
     let data = number as *mut c_void;
     // SAFETY: insn belongs to the running translation.
     unsafe { abi::qemu_plugin_register_vcpu_insn_exec_cb(insn, callback, flags, data) };
+}
+
+fn pushes(bytes: &[u8]) -> bool {
+    insn::is_call(bytes) || insn::is_push(bytes)
 }
 
 /// Registers what a hooked function needs at the instruction `bytes`.
@@ -80,6 +85,20 @@ fn hook(s: &State, insn: *mut Insn, address: u64, bytes: &[u8]) {
             Role::Wakes => on_access(insn, on_wakes),
             Role::Give if enters => on_exec(insn, on_give, 0),
             Role::Wait if enters => on_exec(insn, on_wait, 0),
+            Role::Queue if enters => on_exec(insn, on_queue, 1),
+            Role::Queue if leaves() => on_exec(insn, on_queue, 0),
+            Role::Queue if insn::is_atomic(bytes) => on_access(insn, on_mark),
+            Role::Grab if insn::is_atomic(bytes) => on_access(insn, on_grab),
+            Role::Queued if enters => on_exec(insn, on_queued, 0),
+            Role::CallRcu if enters => on_exec(insn, on_call_rcu, 0),
+            // What is pushed lies on a stack that may be that of interrupts.
+            Role::CallRcu if !pushes(bytes) => on_access(insn, on_call_rcu_access),
+            Role::Work if enters => on_exec(insn, on_work, 0),
+            Role::Work if leaves() => on_exec(insn, on_work_end, 0),
+            Role::Work if !pushes(bytes) => on_access(insn, on_work_access),
+            Role::Callbacks if enters => on_exec(insn, on_callbacks, 0),
+            Role::Callbacks if leaves() => on_exec(insn, on_callbacks_end, 0),
+            Role::Callbacks if !pushes(bytes) => on_access(insn, on_callbacks_access),
             _ => {}
         }
     }

@@ -57,7 +57,9 @@ struct truth_own {
 	struct truth_line counter;
 	struct tasklet_struct tasklet;
 	struct work_struct work;
+	struct delayed_work delayed;
 	struct truth_callback *callbacks;
+	struct truth_line worked, called_back_for;
 	unsigned long called_back;
 	unsigned long queued;
 };
@@ -352,7 +354,7 @@ static noinline void truth_beside(const struct truth_own *own, const struct trut
 }
 
 /* What an operation leaves to a softirq, to a worker and to RCU. */
-static struct truth_line truth_softirq, truth_worked, truth_called_back;
+static struct truth_line truth_softirq, truth_worked, truth_delayed, truth_called_back;
 static struct workqueue_struct *truth_workqueue;
 
 /* A lock of both: taken in the system call, and again in its softirq. */
@@ -379,6 +381,16 @@ static void truth_work(struct work_struct *work)
 	struct truth_own *own = container_of(work, struct truth_own, work);
 
 	write_line(own, &truth_worked.value);
+	write_line(own, &truth_worked.value);
+	write_line(own, &own->worked.value);
+}
+
+static void truth_delayed_work(struct work_struct *work)
+{
+	struct truth_own *own = container_of(to_delayed_work(work), struct truth_own, delayed);
+
+	write_line(own, &truth_delayed.value);
+	write_line(own, &own->worked.value);
 }
 
 static void truth_grace_period_over(struct rcu_head *rcu)
@@ -387,6 +399,7 @@ static void truth_grace_period_over(struct rcu_head *rcu)
 	struct truth_own *own = callback->own;
 
 	write_line(own, &truth_called_back.value);
+	write_line(own, &own->called_back_for.value);
 	WRITE_ONCE(own->called_back, own->called_back + 1);
 }
 
@@ -401,6 +414,8 @@ static noinline void truth_deferred(struct truth_own *own, const struct truth_op
 	if (op->number % 16 == 0) {
 		queue_work_on(raw_smp_processor_id(), truth_workqueue, &own->work);
 		flush_work(&own->work);
+		mod_delayed_work_on(raw_smp_processor_id(), truth_workqueue, &own->delayed, HZ);
+		flush_delayed_work(&own->delayed);
 	}
 
 	own->queued++;
@@ -695,6 +710,7 @@ static int __init truth_init(void)
 			return -ENOMEM;
 		tasklet_setup(&own->tasklet, truth_tasklet);
 		INIT_WORK(&own->work, truth_work);
+		INIT_DELAYED_WORK(&own->delayed, truth_delayed_work);
 		truth_own[n] = own;
 	}
 	if (!proc_create("partywall-truth", 0444, NULL, &truth_ops))
