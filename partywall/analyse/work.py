@@ -26,7 +26,7 @@ from partywall.analyse.sharing import (
 from partywall.analyse.transfers import Lines, Parties
 from partywall.core.topology import Scope, Topology
 from partywall.record.recording import LINE_SHIFT, Kind, Recording
-from partywall.results import result, sites
+from partywall.results import counts, result, sites
 
 Array = npt.NDArray[Any]
 
@@ -200,7 +200,7 @@ class Work:
 
     def passing(
         self, judged: Judgement, objects: dict[int, result.LineObject]
-    ) -> list[result.Passing]:
+    ) -> list[counts.Passing]:
         """Return what moves more than the threshold and is no wall, by what it holds."""
         moved = judged.moved_at
         groups: dict[tuple[str, bool], list[float]] = defaultdict(list)
@@ -210,7 +210,7 @@ class Work:
             handed = bool(judged.sharing[row] == verdict.HANDED_OVER)
             groups[name, handed].append(float(moved[row]))
         found = [
-            result.Passing(name=name, handed_over=handed, lines=len(group), transfers=sum(group))
+            counts.Passing(name=name, handed_over=handed, lines=len(group), transfers=sum(group))
             for (name, handed), group in groups.items()
         ]
         return sorted(

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import drgn
+import numpy as np
 import numpy.typing as npt
 
 from partywall.analyse import names, pairs, transfers, under, verdict
@@ -20,7 +21,7 @@ from partywall.core.topology import Scope, Topology
 from partywall.kernels import Kernel
 from partywall.record.functions import in_source
 from partywall.record.hooks import Hooks
-from partywall.record.recording import LINE_SHIFT, LINE_SIZE, Kind, Recording
+from partywall.record.recording import CALLBACK, LINE_SHIFT, LINE_SIZE, WORK, Kind, Recording
 from partywall.results import result
 from partywall.results.counts import CallCount, Instructions
 from partywall.results.held import Held
@@ -242,6 +243,12 @@ class Analysis:
             deferred=sum(p.deferred_instructions for p in parties) / operations,
         )
 
+    def _left_for_later(self) -> Array:
+        """Lines that work items and RCU's callbacks use of which nobody knows who left them."""
+        parts = [party.accesses for party in self._recorded.parties]
+        there = [part[np.isin(part["context"], (WORK, CALLBACK))]["address"] for part in parts]
+        return np.isin(self._lines.number, np.concatenate(there) >> np.uint64(LINE_SHIFT))
+
     def _background(self) -> tuple[list[result.Line], float]:
         """Lines that ticks, RCU and the scheduler move, and all their transfers per op."""
         lines, setting = self._lines, self._setting
@@ -256,8 +263,11 @@ class Analysis:
             threshold=setting.threshold,
         )
         chosen = often & (own <= setting.threshold)
+        # What somebody left for later is told however much the rest moves.
+        later = worst_first(moved, chosen & self._left_for_later())[:BACKGROUND_LINES]
+        rows = set(worst_first(moved, chosen)[:BACKGROUND_LINES]) | set(later)
         found = []
-        for row in worst_first(moved, chosen)[:BACKGROUND_LINES]:
+        for row in worst_first(moved, np.isin(np.arange(len(moved)), list(rows))):
             address = int(lines.number[row]) << LINE_SHIFT
             named = self._background_namer.line(address, operations)
             uses = list(self._background_uses(address, address + LINE_SIZE))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Deferred work at a terminal: what softirqs of a container's own system calls share."""
+"""Deferred work at a terminal: what a container's own system calls put off, and that shares."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from partywall.report.blocks import Flow, columns, indent, more, text
 from partywall.report.walls import Wall
 from partywall.report.words import busiest, count, rate
 from partywall.results.result import Deferred, WorkloadResult
+
+WHAT = "what its system calls put off"
+"""What it is, in words."""
 
 LISTED = 5
 """Walls that are listed unless all are asked for."""
@@ -28,7 +31,7 @@ def blocks(workload: WorkloadResult, walls: list[Wall], verbose: bool) -> Iterat
     if late is None or not late.sums.all:
         return
     yield ""
-    yield Text(f"deferred work (softirqs that its system calls ran): {summary(late)}", "bold")
+    yield Text(f"deferred work ({WHAT}): {summary(late)}", "bold")
     if walls:
         yield indent(_table(walls if verbose else walls[:LISTED]), 2)
     rest = [] if verbose else walls[LISTED:]

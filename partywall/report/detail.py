@@ -165,7 +165,7 @@ def _line(line: Line, workload: WorkloadResult, top_sites: int | None) -> Iterat
     if line.in_calls is None:
         yield from _uses(line, top_sites)
     else:
-        for kind, uses in (("softirqs", line), ("system calls", line.in_calls)):
+        for kind, uses in (("deferred work", line), ("system calls", line.in_calls)):
             yield indent(Text(f"in {kind}:"), 2)
             yield from _uses(uses, top_sites)
 

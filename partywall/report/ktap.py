@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from partywall.report import held, memory
+from partywall.report import costs, held, memory
 from partywall.report.words import busiest, count, function, plain, rate, sharers, signed_hex
 from partywall.results.result import Line, Result, Wall, WorkloadResult
 
@@ -111,8 +111,14 @@ def _over(lines: list[Line], walls: list[Wall], fail_above: float) -> list[Line]
 
 
 def _summary(workload: WorkloadResult, over: int) -> str:
+    return "; ".join([_verdict(workload, over), *costs.unseen(workload)])
+
+
+def _verdict(workload: WorkloadResult, over: int) -> str:
     if workload.isolated:
         return "isolated, no wall"
+    if workload.isolated_itself:
+        return "isolated in its calls, no wall"
     if workload.verdict == "no wall" and workload.sums is not None:
         moved = workload.sums.all + workload.added
         return f"no wall, {rate(moved)} transfers/op on what is none"

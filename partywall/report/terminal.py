@@ -227,6 +227,7 @@ def _besides(workload: WorkloadResult, late: list[Wall]) -> Iterator[RenderableT
         said.append(f"background {rate(workload.background_transfers)}")
     if not late and workload.deferred is not None and workload.deferred.sums.all:
         said.append(f"deferred work {rate(workload.deferred.sums.all)}")
+    said += costs.unseen(workload) if costs.without_walls(workload) is None else []
     if said:
         yield text("; ".join(said), "dim")
 
@@ -309,6 +310,8 @@ def _findings(workload: WorkloadResult) -> Text:
         if workload.deferred is not None and workload.deferred.sums.all:
             words += f", {rate(workload.deferred.sums.all)} more in deferred work"
         words += f". {known(workload)}"
+    if costs.without_walls(workload) is None:
+        words = "; ".join([words, *costs.unseen(workload)])
     return Text.assemble(costs.verdict(workload), f": {words}")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What an operation runs: instructions by where they ran, calls of functions."""
+"""What an operation runs, and what moves by the way: numbers without lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Instructions(Model):
     )
     user: float
     background: float = Field(description="Interrupts, softirqs, kernel threads.")
-    deferred: float = Field(default=0.0, description="Of these, softirqs that system calls ran.")
+    deferred: float = Field(default=0.0, description="Of these, what system calls put off.")
 
     @property
     def ran(self) -> float:
@@ -33,3 +33,17 @@ class CallCount(Model):
 
     function: str
     per_op: float
+
+
+class Passing(Model):
+    """What moves and is no wall, by what it holds.
+
+    Memory that is handed over: one container let go of it and another took it up, or
+    a kernel thread. Nobody waits for all the others there, but together such lines may
+    cost as much as a wall. Or lines that are shared and moved too seldom to tell.
+    """
+
+    name: str
+    handed_over: bool = True
+    lines: int
+    transfers: float = Field(description="Per op, of all these lines together.")

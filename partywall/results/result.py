@@ -19,7 +19,7 @@ from pydantic import Field
 
 from partywall.core.topology import Layers, Scope, Topology
 from partywall.results import sites, upgrade
-from partywall.results.counts import CallCount, Instructions
+from partywall.results.counts import CallCount, Instructions, Passing
 from partywall.results.document import Document, Model, described
 from partywall.results.failures import Failure
 from partywall.results.fields import FieldUse, Visits
@@ -204,25 +204,13 @@ class Lock(Model):
         return lock_name(self.object, self.field)
 
 
-class Passing(Model):
-    """What moves and is no wall, by what it holds.
-
-    Memory that is handed over: one container let go of it and another took it up, or
-    a kernel thread. Nobody waits for all the others there, but together such lines may
-    cost as much as a wall. Or lines that are shared and moved too seldom to tell.
-    """
-
-    name: str
-    handed_over: bool = True
-    lines: int
-    transfers: float = Field(description="Per op, of all these lines together.")
-
-
 class Deferred(Model):
-    """Work that a container's own system calls put off: softirqs that they ran at their end.
+    """Work that a container's own system calls put off.
 
-    What it sends to itself is received there, say. It is judged by itself and as the
-    workload's own work is; its transfers come on top of that one's.
+    Softirqs that they ran at their end: what it sends to itself is received there, say. And
+    work items and callbacks of RCU that they left, as far as those ran before the last window
+    was over. It is judged by itself and as the workload's own work is; its transfers come on
+    top of that one's.
     """
 
     transfers: float = Field(description="All per op, among those that ran.")
@@ -341,12 +329,26 @@ class WorkloadResult(Model):
     def verdict(self) -> Verdict:
         """What is to be said of it, with what it puts off.
 
-        Isolated is what moves no more than the threshold in all.
+        Isolated is what moves no more than the threshold in all, and if no more is moved
+        later by what nobody was seen to leave.
         """
         if self.walls or self.put_off:
             return "walls"
+        return "isolated" if self.isolated_itself and not self.unseen else "no wall"
+
+    @property
+    def isolated_itself(self) -> bool:
+        """Whether its own and its deferred work together move no more than the threshold."""
         every = (self.moved if self.sums is None else self.sums.all) + self.added
-        return "no wall" if every > self.threshold else "isolated"
+        return not (self.walls or self.put_off) and every <= self.threshold
+
+    @property
+    def unseen(self) -> list[Line]:
+        """Lines of the background that are mostly used by what somebody left for later.
+
+        Work items and callbacks of RCU, that is, which nobody was seen to leave.
+        """
+        return [line for line in self.background if sites.is_unseen(line.code)]
 
     @property
     def moved(self) -> float:

@@ -8,12 +8,15 @@ place once, and a line's ``code[]`` holds its number there beside the rates.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from pydantic import Field
 
 from partywall.results.document import DocumentError, Model
 from partywall.results.fields import FieldUse
+
+UNSEEN: Final = ("work item", "RCU callback")
+"""Contexts of what is done later, by whom it was left not having been seen."""
 
 
 class Place(Model):
@@ -51,6 +54,14 @@ class Uses(Model):
 
     fields: list[FieldUse]
     code: list[Site]
+
+
+def is_unseen(code: list[Site]) -> bool:
+    """Return whether most uses are of what is done later and nobody was seen to leave."""
+    rates = {True: 0.0, False: 0.0}
+    for site in code:
+        rates[site.context in UNSEEN] += site.reads + site.writes + site.atomics
+    return rates[True] > rates[False]
 
 
 class Places:

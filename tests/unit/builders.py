@@ -86,6 +86,13 @@ def put_off(walls: list[Line], **more: float) -> Deferred:
     return Deferred(transfers=sums.all, sums=sums, objects=objects, walls=walls, passing=[])
 
 
+def moved_in(context: str) -> Line:
+    """A line of the background that is moved in this context."""
+    what = LineObject(kind="global", name="late", address="0xffffffff82a00000", size=8, line=0)
+    others = site("tick", 0, "late", context="interrupt", reads=0.5)
+    return line(what, 1.5, code=[others, site("do_late", 0, "late", context=context, writes=1)])
+
+
 def both_kinds() -> Line:
     """A lock that a softirq takes, and the system call that ran it, too."""
     what = LineObject(kind="global", name="both", address="0xffffffff82a00000", size=8, line=0)

@@ -260,6 +260,20 @@ def test_of_version_10_nobody_knows_when_a_lock_was_had() -> None:
     assert len(read.parties) == len(SMALL.parties)
 
 
+def test_a_recording_of_version_11_is_read_as_one_of_this_version() -> None:
+    read = parse(sealed(DATA[:8] + struct.pack("<I", 11) + DATA[12:-12]))
+    assert len(read.parties) == len(SMALL.parties)
+
+
+def test_what_was_left_for_later_is_deferred_work_and_background_where_nobody_knows_by_whom() -> (
+    None
+):
+    late = [reader.DEFERRED + 44, reader.WORKED + 3, reader.CALLED_BACK + reader.OTHER]
+    assert set(reader.kind_in(np.array(late))) == {reader.Kind.DEFERRED}
+    unknown = [reader.WORK, reader.CALLBACK, reader.TASK]
+    assert set(reader.kind_in(np.array(unknown))) == {reader.Kind.BACKGROUND}
+
+
 def test_of_version_6_all_returns_may_be_after_another_container() -> None:
     made = [
         party(cpu, [visits(5, 1, 9, returns=7, crossings=3, slices=8)], [access(320, writes=9)])
@@ -347,7 +361,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_the_documentation_has_the_numbers_of_this_version() -> None:
     text = (Path(__file__).resolve().parents[2] / "docs" / "recording.md").read_text()
     text = " ".join(text.split())
-    names = (reader.CHARGED, reader.SYSCALL, reader.TASK)
+    names = (reader.CHARGED, reader.SYSCALL, reader.WORKED, reader.CALLED_BACK, reader.TASK)
     assert f"The recording, version {reader.VERSION} " in text
     assert all(f"{number:#x} + n " in text for number in names)
     words = {

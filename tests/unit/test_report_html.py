@@ -18,9 +18,9 @@ import pytest
 from partywall.model import profiles
 from partywall.report import html
 from partywall.report.html import drawing
-from partywall.results.counts import CallCount
+from partywall.results.counts import CallCount, Passing
 from partywall.results.memory import Grown, Memory, Unsettled
-from partywall.results.result import Passing, Result
+from partywall.results.result import Result
 
 TWO = profiles.load("ice-lake-2x32")
 VOID = set("meta link br hr img input col path use rect".split())
@@ -153,7 +153,7 @@ def test_of_a_line_that_both_kinds_of_work_use_both_are_shown_apart() -> None:
     page = html.render(builders.result(builders.workload("udp", [], deferred=late)), None, TWO)
     (detail,) = opened(page).values()
     before, after = detail.split("in system calls:")
-    assert "in softirqs:" in before
+    assert "in deferred work:" in before
     assert ("tasklet+0x10" in before, "tasklet+0x10" in after) == (True, False)
     assert ("ioctl+0x20" in before, "ioctl+0x20" in after) == (False, True)
 

@@ -19,8 +19,8 @@ from partywall.core.errors import UsageProblem
 from partywall.model import profiles
 from partywall.report import blocks, detail, terminal
 from partywall.report.terminal import Shown
-from partywall.results.counts import Instructions
-from partywall.results.result import Passing, Result, Sums, Wall, WorkloadResult
+from partywall.results.counts import Instructions, Passing
+from partywall.results.result import Result, Sums, Wall, WorkloadResult
 
 PROFILE = profiles.load(profiles.DEFAULT)
 
@@ -272,7 +272,7 @@ def test_walls_of_deferred_work_stand_apart_with_numbers_behind_all_others() -> 
     assert report.count("of deferred work") == 3
     assert re.search(r"signal, 8 x 1 \d+% 1 init_ucounts (?!of deferred)", report)
     assert "2 deferred: no walls but in deferred work, 6.03 transfers/op between" in report
-    said = "deferred work (softirqs that its system calls ran): 6.03 transfers/op on 2 walls"
+    said = "deferred work (what its system calls put off): 6.03 transfers/op on 2 walls"
     assert report.count(f"{said}, 1.25 handed over") == 2
     assert all(f"{number} 4.03 2 init_ucounts" in report for number in (3, 5))
     assert "wall 5: of deferred work, 4.03 transfers/op on init_ucounts" in shown(result, wall=5)
@@ -286,8 +286,8 @@ def test_of_a_line_that_both_kinds_of_work_use_both_are_shown_apart() -> None:
     late = builders.put_off([builders.both_kinds()])
     result = builders.result(builders.workload("udp", [], deferred=late))
     wall = shown(result, wall=1)
-    assert re.findall(r"in softirqs:|in system calls:|late|soon", wall) == [
-        *("in softirqs:", "late", "late"),
+    assert re.findall(r"in deferred work:|in system calls:|late|soon", wall) == [
+        *("in deferred work:", "late", "late"),
         *("in system calls:", "soon", "soon"),
     ]
     report = " ".join(shown(result).split())
@@ -295,7 +295,7 @@ def test_of_a_line_that_both_kinds_of_work_use_both_are_shown_apart() -> None:
     # Who looks for the one function or the other finds it.
     assert all("wall 1" in shown(result, function=name) for name in ("tasklet", "ioctl"))
     # Of what one kind alone uses nothing is set apart.
-    assert "in softirqs:" not in shown(with_deferred(), wall=5)
+    assert "in deferred work:" not in shown(with_deferred(), wall=5)
 
 
 def test_instructions_of_deferred_work_are_told_from_the_background() -> None:
@@ -311,6 +311,20 @@ def test_isolated_says_whether_it_knows_of_deferred_work() -> None:
         report = " ".join(shown(builders.result(one)).split())
         said = f"no more than 0.01 transfers/op between containers, deferred work {words}"
         assert f"isolated: {said}" in report
+
+
+def test_what_nobody_was_seen_to_leave_is_told_with_every_verdict() -> None:
+    sums = Sums(walls=0.0, handed_over=0.0, rest=0.0)
+    more = {"background": [builders.moved_in("work item")], "deferred": builders.put_off([])}
+    told = "1.50 more are of work items and callbacks of RCU that nobody was seen to leave: do_late"
+    quiet = builders.workload("w", [], sums=sums, **more)
+    passing = quiet.model_copy(update={"sums": sums.model_copy(update={"handed_over": 1.0})})
+    for one in (quiet, passing, builders.signal().model_copy(update=more)):
+        report = " ".join(shown(builders.result(one, builders.isolated())).split())
+        assert f"{told} (--charge FUNCTION counts them)" in report
+    report = " ".join(shown(builders.result(quiet)).split())
+    assert "isolated in its calls: no more than 0.01" in report
+    assert told in report
 
 
 def test_like_objects_are_one_wall() -> None:

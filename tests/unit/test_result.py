@@ -80,6 +80,16 @@ def test_isolated_is_said_only_of_what_has_none_in_deferred_work_either(
     assert builders.workload("w", [], sums=sums, deferred=late).verdict == verdict
 
 
+def test_isolated_is_not_said_where_something_is_moved_that_nobody_was_seen_to_leave() -> None:
+    nothing = Sums(walls=0.0, handed_over=0.0, rest=0.0)
+    for context, verdict in (("work item", "no wall"), ("scheduler", "isolated")):
+        line = builders.moved_in(context)
+        found = builders.workload("w", [], sums=nothing, background=[line])
+        assert found.verdict == verdict
+        assert found.isolated_itself
+        assert found.unseen == ([line] if verdict == "no wall" else [])
+
+
 def test_a_wall_of_deferred_work_is_one_and_counts_against_the_limit() -> None:
     nothing = Sums(walls=0.0, handed_over=0.0, rest=0.0)
     late = builders.put_off([builders.signal().walls[0]])

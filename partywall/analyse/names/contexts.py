@@ -9,6 +9,7 @@ from drgn.helpers.linux.pid import for_each_task
 from partywall.analyse.names.unreadable import UNREADABLE
 from partywall.core import syscalls
 from partywall.record import recording
+from partywall.results.sites import UNSEEN
 
 _FIXED = {
     recording.USER: "entry",
@@ -18,8 +19,7 @@ _FIXED = {
     recording.EXCEPTION: "exception",
     recording.NEW_TASK: "new task",
     recording.SYSCALL_UNKNOWN: "syscall entry",
-    recording.WORK: "work item",
-    recording.CALLBACK: "RCU callback",
+    **dict(zip((recording.WORK, recording.CALLBACK), UNSEEN, strict=True)),
 }
 _DEFERRED = (
     (recording.CALLED_BACK, "RCU callback of"),

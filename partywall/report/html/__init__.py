@@ -273,6 +273,8 @@ def render(before: Result, after: Result | None, profile: Profile) -> str:
         bound=locks.bound,
         known=known,
         put_off=deferred.summary,
+        deferred_work=deferred.WHAT,
+        unseen=costs.unseen,
         stays=memory.brief,
         asleep=held.brief,
         deferred=costs.deferred,
