@@ -26,7 +26,7 @@ from partywall.clock.native import Count
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
 from partywall.core.topology import Topology
-from partywall.guest import Guest, Settings, image, qemu
+from partywall.guest import Guest, Settings, emulator, image, qemu
 from partywall.kernels import Kernel, require
 from partywall.results.document import Document, Model
 from partywall.results.result import Result, WorkloadResult
@@ -135,11 +135,25 @@ def _in_guest(wanted: Wanted, kernel: Kernel, accel: Accel, progress: Progress) 
             accel=accel,
             timeout=wanted.timeout + wanted.seconds,
         )
-        with Guest(settings) as machine:
-            machine.wait_until(lambda: len(native.parse(machine.console.encode())) == shape.total)
-            return native.parse(machine.console.encode())
+        return _counts(settings)
 
     return run
+
+
+def _counts(settings: Settings, attempts: int = emulator.ATTEMPTS) -> list[Count]:
+    """Boot a guest until all have counted; again where the emulator brought it down."""
+    with Guest(settings) as machine:
+
+        def counted() -> list[Count]:
+            return native.parse(machine.console.encode())
+
+        try:
+            machine.wait_until(lambda: len(counted()) == settings.topology.total)
+            return counted()
+        except EnvironmentProblem:
+            if attempts == 1 or not emulator.stale_code(machine.console):
+                raise
+    return _counts(settings, attempts - 1)
 
 
 def accelerator(asked: Accel | None) -> Accel:

@@ -19,16 +19,14 @@ from reports import Report
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Quiet
 from partywall.core.topology import Topology
-from partywall.guest import Accel, Guest, Settings, image, qemu
+from partywall.guest import Accel, Guest, Settings, emulator, image, qemu
 from partywall.guest.cpio import Archive
 from partywall.kernels import Kernel, module_closure
 
 PROGRAMS = Path(__file__).parent / "programs"
 
-ATTEMPTS = 3
-
 # The clock is said to be good: else the kernel would find that it is not while
-# tasks run, and change its own code for that (see Ran.stale_code). The kernel says
+# tasks run, and change its own code for that (see partywall/guest/emulator.py). The kernel says
 # what is wrong, and no more. KUnit's tests take longer than the boot, and tell what
 # they found in notes: who wants them says so in a job's options.
 #
@@ -109,18 +107,8 @@ class Ran:
         return {name: int(n) for name, n in re.findall(r"slab (\S+) (\d+)", self.output(task))}
 
     def stale_code(self) -> bool:
-        """Whether the kernel died of a breakpoint that is not in its memory.
-
-        Linux changes its code by way of a breakpoint. QEMU before 8.1 may translate
-        a page while another thread changes it, and then runs for ever what was
-        there before. The byte before the marked one in "Code:" is what the
-        processor has just run: cc if that was a breakpoint.
-        """
-        found = re.search(r"Oops: int3: .*?\bCode: ([0-9a-f <>]*)", self.console, re.DOTALL)
-        if found is None:
-            return False
-        before, marked, _ = found[1].partition("<")
-        return bool(marked) and not before.rstrip().endswith("cc")
+        """Whether the emulator brought the kernel down."""
+        return emulator.stale_code(self.console)
 
     @property
     def end(self) -> str:
@@ -240,7 +228,7 @@ def run(kernel: Kernel, job: Job) -> Ran:
         memory=job.memory,
         second_line=True,
     )
-    for _ in range(ATTEMPTS):
+    for _ in range(emulator.ATTEMPTS):
         with Guest(settings) as guest:
             guest.wait_for_end()
             ran = Ran(guest.console, guest.second)
