@@ -232,7 +232,6 @@ def _locks(workload: WorkloadResult, taken: Taken, left: list[Line]) -> list[Loc
         kept = _lock_kept(lock, workload.held, taken)
         if not kept:
             continue
-        lock = _shorter(lock, taken)  # noqa: PLW2901
         word = min(lock.word_transfers, lock.transfers)
         fetched = word + (lock.transfers - word) * stays
         under = fetched / lock.transfers if lock.transfers else 1.0
@@ -240,20 +239,24 @@ def _locks(workload: WorkloadResult, taken: Taken, left: list[Line]) -> list[Loc
         rates = ("exclusive", "shared", "slept", "waited", "word_transfers")
         scaled = _scaled(lock, kept, *rates)
         if gone.held:
-            scaled = _scaled(scaled, kept, "instructions", "own")
+            scaled = _shorter(_scaled(scaled, kept, "own"), lock.instructions, kept, gone)
             found.append(_scaled(scaled, kept * under, "transfers", "last_transfers"))
             continue
+        scaled = _shorter(scaled, lock.instructions, 1.0, gone)
         # What is fetched under it is, but for its own line, each time that it is taken.
         less = (fetched - word * (1 - kept)) / lock.transfers if lock.transfers else 1.0
         found.append(_scaled(scaled, less, "transfers", "last_transfers"))
     return found
 
 
-def _shorter(lock: Lock, taken: Taken) -> Lock:
-    """Return a lock with what it is known to be held for. What of that is its own is as it was."""
-    gone = taken.get(number(lock.address), Gone(0.0))
+def _shorter(lock: Lock, ran: float, kept: float, gone: Gone) -> Lock:
+    """Return a lock with what it is held for, of what ``ran`` under it; its own is no more.
+
+    What patches are known to save may be the very thing that another mend takes (``kept``),
+    as two ways to one end do. So the larger of the two is taken, and not both.
+    """
     under = [one.under for one in gone.saved if fnmatchcase(lock.field, one.lock)]
-    ran = lock.instructions * (1 - max(under, default=0.0))
+    ran *= min(kept, 1 - max(under, default=0.0))
     return lock.model_copy(update={"instructions": ran, "own": min(lock.own, ran)})
 
 

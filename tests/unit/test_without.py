@@ -189,6 +189,24 @@ def test_what_is_saved_of_instructions_leaves_the_line_as_it_was() -> None:
     assert without(workload, twice).instructions == left.instructions
 
 
+@pytest.mark.parametrize(("most", "ran"), [(0.1, 3000.0), (0.5, 2000.0)])
+def test_of_what_is_saved_under_a_lock_and_what_a_mend_takes_the_larger_counts(
+    most: float, ran: float
+) -> None:
+    # A topic and a release may mend one thing, which would be taken away twice.
+    workload = _locked()
+    at = number(workload.walls[0].address)
+    saved = mend("lock", saved=Saved(workloads=["w"], under=0.25, command="partywall compare"))
+    release = mend("lock", part=True, most=most)
+    left = without(workload, by_mends(workload, {at: [saved, release]}))
+    assert left.locks[0].instructions == pytest.approx(ran)
+    assert left.locks[0].own == pytest.approx(min(4000.0 * (1 - most), ran))
+    # What is alone taken less often is held for as long, but for what is saved.
+    rarer = mend("lock", part=True, most=most, held=False)
+    left = without(workload, by_mends(workload, {at: [saved, rarer]}))
+    assert left.locks[0].instructions == pytest.approx(3000.0)
+
+
 def test_of_two_locks_one_keeps_what_is_fetched_under_it() -> None:
     lines = [wall(name, 2.0, at, locked=2.0) for at, name in enumerate("abc", 1)]
     locks = [
