@@ -171,7 +171,9 @@ def _expected(result: Result, profile: Profile, at: int) -> Expected:
 def _what(wall: Wall) -> tuple[str, str]:
     """Return what a wall is of on any kernel: a type lies in another slab cache where it grows."""
     kind, name = key(wall)
-    return kind, name.partition(": ")[2] or name
+    type_ = name.partition(": ")[2]
+    # Of arrays of numbers those of other caches are other ones.
+    return kind, type_ if type_.startswith(("struct ", "union ")) else name
 
 
 def _names(workload: WorkloadResult, walls: set[tuple[str, str]]) -> list[str]:

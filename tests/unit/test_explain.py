@@ -403,6 +403,22 @@ def test_a_wall_of_a_type_that_grew_into_another_cache_is_the_same_wall() -> Non
     assert came.new == ["kmalloc-512: struct other"]
 
 
+def test_a_wall_of_no_structure_is_another_one_in_another_cache() -> None:
+    def of_cache(size: int) -> WorkloadResult:
+        line = builders.signal().walls[0]
+        name = f"kmalloc-{size}: unsigned long"
+        thing = line.object.model_copy(update={"name": name})
+        return builders.workload("signal", [line.model_copy(update={"object": thing})])
+
+    result = builders.result(of_cache(128))
+    both = (result.workloads[0], explained(result).workloads[0])
+    trial = checked.Trial("partywall", "partywall")
+    came = checked.told(result, PROFILE, trial, both, builders.result(of_cache(2048)))
+    assert came.new == ["kmalloc-2048: unsigned long"]
+    came = checked.told(result, PROFILE, trial, both, builders.result(of_cache(128)))
+    assert came.new == []
+
+
 def test_what_was_run_is_shown_in_80_columns() -> None:
     result = builders.result(builders.signal())
     found = _with_check(result)
