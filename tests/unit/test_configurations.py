@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import ClassVar, cast
@@ -203,3 +204,18 @@ def test_where_each_file_is_in_some_configuration_nothing_is_told(
         "one: 1 of 3 files are in it and compile",
         "two: 2 of 3 files are in it and compile",
     ]
+
+
+def test_a_proof_that_is_removed_meanwhile_is_no_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Proofs, "has", {"one": ("c.o",), "two": ("a.o", "b.o")})
+    proofs = _Proofs(tmp_path, monkeypatch)
+    lines = configurations.prove_configured(Quiet())
+    assert [next(lines)[:4], next(lines)[:4]] == ["one:", "two:"]
+    shutil.rmtree(tmp_path / "cache/partywall/proof")
+    with pytest.raises(EnvironmentProblem, match="was removed in the meantime"):
+        next(lines)
+    # It is made again, and is none that was proven before.
+    assert next(configurations.prove_configured(Quiet())).startswith("one: 1 of 3 files")
+    assert proofs.asked == ["one", "two", "one"]

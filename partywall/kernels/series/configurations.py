@@ -198,8 +198,17 @@ def _compiled(
 
 
 def _files(key: str, progress: Progress) -> tuple[set[str], set[str]]:
-    """Return C files of a series that a configuration compiled, and all, as its proof has them."""
-    folder = cache.entry("proof", key, lambda folder: None, progress)
+    """Return C files of a series that a configuration compiled, and all, as its proof has them.
+
+    EnvironmentProblem if it is there no more: others may remove what is kept at any time.
+    """
+
+    def fill(folder: Path) -> None:
+        raise EnvironmentProblem(
+            "what was proven of a configuration was removed in the meantime", "run this again"
+        )
+
+    folder = cache.entry("proof", key, fill, progress)
     told = json.loads((folder / "files.json").read_text())
     return set(told["compiled"]), set(told["all"])
 
