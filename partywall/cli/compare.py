@@ -121,11 +121,12 @@ def compare_command(
         found.append(result)
     try:
         compared = compare.compare(*found)
-    except UsageProblem:
-        # What they have in common failed on one of the two.
-        if failures:
-            return _failed(failures)
-        raise
+    except UsageProblem as error:
+        if not failures:
+            raise
+        # That may be since what they had in common failed, or for a reason of its own.
+        say(error)
+        return _failed(failures)
     if as_json:
         click.echo(document.dump(compared), nl=False)
     else:
