@@ -28,6 +28,9 @@ from partywall.results.sites import Site
 SERIES = (6, 12)
 """The version of Linux that all of our series is for; other versions have parts of it."""
 
+BARE = ("debian", "stock")
+"""Kernels, by the first word of what they come from, that have none of the series."""
+
 FILE = Path(__file__).resolve().parent / "mends.toml"
 
 
@@ -171,11 +174,22 @@ def _can(option: Option, workload: WorkloadResult) -> bool:
     return confined and OWN_PROFILES not in workload.confinement
 
 
+def _usual(workload: WorkloadResult) -> bool:
+    """Whether it ran in containers of one CPU, confined as they are unless asked otherwise."""
+    usual = workload.scope == "between" and workload.topology.cpus == 1
+    own = (NO_APPARMOR, OWN_PROFILES)
+    confined = workload.confinement.startswith("docker")
+    return usual and confined and not any(one in workload.confinement for one in own)
+
+
 class Advice:
     """The mends that fit a kernel, by what was seen of it."""
 
     def __init__(self, result: Result) -> None:
         self._release = version(result.kernel.release)
+        # A kernel of a file may have any of them, and packages of ours are got as Debian's are.
+        came = result.kernel.source.partition(" ")[0].partition("@")[0]
+        self._bare = came in BARE and "partywall" not in result.kernel.release
         self._at_work = [(workload, _seen(workload)) for workload in result.workloads]
         self._seen = frozenset().union(*(seen for _, seen in self._at_work))
 
@@ -191,9 +205,10 @@ class Advice:
     def saves(self, lines: Iterable[Line], workload: WorkloadResult) -> list[Mend]:
         """Return what is known to save instructions of the workload, of these walls' mends.
 
-        Measured of one version of Linux, of which it is said.
+        Measured of one version of Linux without any of our patches, in containers of one CPU
+        that are confined as usual, of which it is said.
         """
-        if self._release != SERIES:
+        if self._release != SERIES or not self._bare or not _usual(workload):
             return []
         found = self._of(list(lines), workload)
         return [mend for mend in found if mend.saved and workload.title in mend.saved.workloads]

@@ -22,11 +22,13 @@ from partywall.advice.explained import Explained, Explanation, Remedy
 from partywall.advice.mends import Mend, Saved
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Quiet
+from partywall.core.topology import Topology
 from partywall.model import profiles
 from partywall.model.queues import predict
 from partywall.report import explain as view
 from partywall.results import document
 from partywall.results.result import Line, Result, WorkloadResult
+from partywall.results.setting import NO_APPARMOR, OWN_PROFILES
 
 PROFILE = profiles.load(profiles.DEFAULT)
 
@@ -199,6 +201,54 @@ def test_what_was_measured_of_another_operation_or_kernel_is_not_taken_for_known
     assert explained(newer).workloads[0].remedies == []
     series(SAVED.model_copy(update={"workloads": ["w/other"]}))
     assert explained(result).workloads[0].remedies == []
+
+
+@pytest.mark.parametrize(
+    ("source", "known_of"),
+    [
+        ("debian 6.12.117-1~deb12u1", True),
+        ("stock (linux-source 6.12.117-1)", True),
+        ("stock@6.12 (linux-source 6.12.117-1)", True),
+        ("partywall (linux-source 6.12.117-1)", False),
+        ("stock+lockdep (linux-source 6.12.117-1)", False),
+        ("/boot/vmlinuz-6.12.117", False),
+    ],
+)
+def test_what_is_saved_is_known_of_a_kernel_without_any_patch_of_ours(
+    known: Known, source: str, known_of: bool
+) -> None:
+    patches = ["one/0001", "two/0001"]
+    known(Mend(object="lock", by="series", patches=patches, saved=SAVED, source="here"))
+    result = builders.result(_long_held())
+    kernel = result.kernel.model_copy(update={"source": source})
+    (found,) = explained(result.model_copy(update={"kernel": kernel})).workloads
+    assert bool(found.remedies) == known_of
+    # A package of ours, whose release says so.
+    ours = kernel.model_copy(update={"release": "6.12.117+partywall1-cloud-amd64"})
+    (found,) = explained(result.model_copy(update={"kernel": ours})).workloads
+    assert found.remedies == []
+
+
+@pytest.mark.parametrize(
+    ("shape", "known_of"),
+    [
+        ({"topology": Topology(containers=2, cpus=1)}, True),
+        ({"topology": Topology(containers=1, cpus=8), "scope": "within"}, False),
+        ({"topology": Topology(containers=4, cpus=2)}, False),
+        ({"confinement": "docker (+CAP_SYS_ADMIN)"}, True),
+        ({"confinement": "unconfined"}, False),
+        ({"confinement": f"docker ({NO_APPARMOR})"}, False),
+        ({"confinement": f"docker ({OWN_PROFILES})"}, False),
+    ],
+)
+def test_what_is_saved_is_known_of_containers_as_they_were_measured(
+    known: Known, shape: dict[str, Any], known_of: bool
+) -> None:
+    known(Mend(object="lock", by="series", patches=["one/0001"], saved=SAVED, source="here"))
+    workload = _long_held().model_copy(update=shape)
+    (found,) = explained(builders.result(workload)).workloads
+    saved = [one for remedy in found.remedies for one in remedy.says]
+    assert bool(saved) == known_of
 
 
 def test_no_more_than_five_are_told(known: Known) -> None:
