@@ -6,9 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import builders
 import pytest
 
-from partywall import workloads
+from partywall.advice import checked
 from partywall.cli.program import Program
 from partywall.core.errors import UsageProblem
 from partywall.core.progress import Quiet
@@ -217,7 +218,10 @@ def test_a_service_is_no_ready_made_server() -> None:
     assert found.title == "redis/compose"
     assert found.capabilities == ("CAP_NET_ADMIN",)
     assert found.seccomp == "unconfined"
-    assert found.title not in {one.title for one, _ in workloads.load_servers()}
+    # It is not what explain --check would run for it.
+    measured = builders.workload(found.name, [], variant=found.variant)
+    with pytest.raises(UsageProblem, match="a program of yours"):
+        checked.workload_of(measured)
 
 
 def test_all_capabilities_but_those_that_are_dropped() -> None:

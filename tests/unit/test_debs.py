@@ -202,8 +202,7 @@ def test_headers_have_the_configuration_that_modules_look_at(tmp_path: Path) -> 
     (tmp_path / ".config").write_text("CONFIG_A=y\n")
     for _ in range(2):
         headers.with_config(tmp_path)
-        done = subprocess.run(["sh", "-eu", script, "to"], cwd=tmp_path, check=True)
-        assert done.returncode == 0
+        subprocess.run(["sh", "-eu", script, "to"], cwd=tmp_path, check=True)
     assert (tmp_path / "to/.config").read_text() == "CONFIG_A=y\n"
     assert script.read_text().count("cp .config") == 1
 
