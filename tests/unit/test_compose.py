@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,10 @@ FIELDS: list[tuple[str, dict[str, Any]]] = [
         "volumes: [{type: tmpfs, target: /a, tmpfs: {size: 1k, mode: 0700}}]",
         tmpfs("/a", "noexec", "nosuid", "nodev", "size=1024", "mode=700"),
     ),
+    (
+        "volumes: [{type: tmpfs, target: /dev/shm, tmpfs: {mode: 448}}]",
+        tmpfs("/dev/shm", "noexec", "nosuid", "nodev", "mode=700"),
+    ),
     ("ulimits: {nofile: {soft: 10, hard: 20}}", limit("NOFILE", 10, 20)),
     ("ulimits: {nproc: -1}", limit("NPROC", -1, -1)),
     ("sysctls: {net.core.somaxconn: 1024}", {"sysctls": (("net.core.somaxconn", "1024"),)}),
@@ -206,6 +211,15 @@ def test_what_is_no_variable_is_told(text: str) -> None:
     [
         ("volumes: [/data]", ["one.volumes is left out", "its own root"]),
         ("volumes: [{type: tmpfs, target: /a}, /data]", ["one.volumes is left out"]),
+        (
+            "volumes: [{type: tmpfs, target: /a, read_only: true}]",
+            ["one.volumes.read_only is left"],
+        ),
+        (
+            "volumes: [{type: tmpfs, target: /a, tmpfs: {uid: 7}}]",
+            ["one.volumes.tmpfs.uid is left"],
+        ),
+        ("env_file: [{path: a, required: false, format: raw}]", ["one.env_file.format is left"]),
         ("ports: ['22:22']", ["one.ports is left out", "--client"]),
         ("depends_on: [db]", ["one.depends_on is left out"]),
         ("networks: [back]", ["one.networks is left out"]),
@@ -323,7 +337,45 @@ BROKEN: dict[str, tuple[str, str]] = {
     "a tmpfs that leads out": (of("tmpfs: /../a"), "is no place"),
     "a volume that is a number": (of("volumes: [[1]]"), "volumes: "),
     "a volume of nothing": (of("volumes: [{type: tmpfs}]"), "has no target"),
-    "a mode that is none": (of("volumes: [{type: tmpfs, target: /a, tmpfs: {mode: 9}}]"), "9"),
+    "a mode that is none": (of("volumes: [{type: tmpfs, target: /a, tmpfs: {mode: 09}}]"), "'09'"),
+    "a mode of nobody's": (
+        of("volumes: [{type: tmpfs, target: /a, tmpfs: {mode: 4096}}]"),
+        "'4096' is no mode",
+    ),
+    "a bomb in a boolean": (
+        "x: !!bool [&a0 [x], " + ", ".join(f"&a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 12))
+        + "]",
+        "!!bool has values in it",
+    ),
+    "a text of values": (of("user: !!str {a: b}"), "!!str has values in it"),
+    "a long boolean": (of(f"read_only: !!bool {'x' * 999}"), "neither true nor false"),
+    "a long tag": (of(f"user: !{'x' * 999} y"), "is not read"),
+    "a long alias": (of(f"user: *{'x' * 999}"), "undefined alias"),
+    "a name of lines twice": (of(r'labels: {"a\nb": c, "a\nb": d}'), "'a?b' stands there twice"),
+    "no character": (of(r'user: "\UFFFFFFFF"'), "is no YAML"),
+    "a version of many digits": (f"%YAML 1.{'1' * 5000}\n---\n{of('user: a')}", "is no YAML"),
+    "memory of many digits": (of(f"mem_limit: {'9' * 400}"), "more than any machine has"),
+    "shared memory of many digits": (of(f"shm_size: {'9' * 5000}"), "more than any machine has"),
+    "memory of 2^63": (of("mem_limit: 8192p"), "more than any machine has"),
+    "tasks of 2^63": (of(f"pids_limit: {2**63}"), "one.pids_limit: "),
+    "less than no tasks": (of("pids_limit: -2"), "one.pids_limit: "),
+    "many replicas": (of("scale: 1000000"), "one.scale: "),
+    "many CPUs": (of("cpus: 1e300"), "is no number of CPUs"),
+    "a limit below none": (of("ulimits: {nofile: -5}"), "can't be -5"),
+    "a kind that is a list": ("apiVersion: v1\nkind: [a]\n", "kind is no text"),
+    "a kind that is a table": ("apiVersion: v1\nkind: {a: b}\n", "kind is no text"),
+    "a file of a long name": (of(f"env_file: {'a' * 256}"), "there is no such file"),
+    "many files": (of(f"env_file: [{', '.join(['a'] * 33)}]"), "one.env_file: "),
+    "variables without end": (
+        f'x: &a "{"y" * 100_000}$$"\n' + of(f"x-l: [{', '.join(['*a'] * 200)}]"),
+        "variables make more than 16,777,216 characters",
+    ),
+    "documents without end": (f"a: [{'b,' * 60_000}]\n---\n" * 2, "more than 100,000 values"),
+    **{
+        f"a tmpfs over {place}": (of(f"tmpfs: {place}"), "hides what a container needs")
+        for place in ("/proc", "/proc/a", "/sys/", "/run/./partywall", "/run/partywall-launch",
+                      "/dev", "/etc/hosts")
+    },
     "a limit that is none": (of("ulimits: {wings: 2}"), "no limit 'wings'"),
     "a limit above itself": (of("ulimits: {nofile: {soft: 3, hard: 2}}"), "can't be 3"),
     "a limit of words": (of("ulimits: {nofile: many}"), "one.ulimits.nofile"),
@@ -363,7 +415,14 @@ def test_a_file_that_is_too_long_or_not_there_is_refused(tmp_path: Path) -> None
 
 
 _TEXTS = st.text(max_size=6) | st.sampled_from(["1", "-1", "1m", "/a", "$A", "ALL", "a:b", "[a"])
-_PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | _TEXTS
+_PLAIN = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(-(10**400), 10**400)
+    | st.floats()
+    | _TEXTS
+)
 _VALUES = st.recursive(
     _PLAIN,
     lambda inner: (
@@ -393,6 +452,43 @@ def test_no_value_of_any_field_is_a_traceback(read: Read, fields: dict[str, Any]
         assert "\n" not in refused.message
     else:
         assert found.service.name == "one"
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(st.sampled_from('\\"!&*<[]{}:,-%?|> \n0aFUxu~9'), max_size=24))
+def test_no_bytes_of_a_file_are_a_traceback(read: Read, text: str) -> None:
+    for whole in (text, of(f"user: {text}"), of(f'user: "{text}"')):
+        try:
+            read(whole)
+        except PartywallError as refused:
+            assert "\n" not in refused.message
+
+
+def test_a_folder_that_nobody_may_enter_is_no_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pgdata").mkdir()
+    (tmp_path / "one.tar").touch()
+    stat = os.stat
+
+    def denied(path: Any, *more: Any, **options: Any) -> os.stat_result:
+        if "pgdata/" in str(path):
+            raise PermissionError(13, "Permission denied")
+        return stat(path, *more, **options)
+
+    monkeypatch.setattr(os, "stat", denied)
+    assert images.place("one", "x", (), tmp_path) == str(tmp_path / "one.tar")
+
+
+def test_a_file_of_variables_is_bounded(read: Read, tmp_path: Path) -> None:
+    for text, why in [
+        ("#" * (1 << 16) + "\n", "more than 64 KiB"),
+        (f"A=x{' ' * 1000}x", "is no file of variables"),
+        ("A=x\n" + "A=$A$A\n" * 40, "variables make more than 1,048,576 characters"),
+    ]:
+        (tmp_path / "a.env").write_text(text)
+        with pytest.raises(UsageProblem, match=why):
+            told(read, "env_file: a.env")
 
 
 def test_one_of_several_services_is_chosen(read: Read) -> None:

@@ -125,6 +125,9 @@ def test_a_volume_in_memory_is_a_tmpfs_and_another_is_left_out(read: Read) -> No
     tmpfs = Tmpfs(place="/a", options=("mode=1777", f"size={1 << 20}"))
     assert found.service.tmpfs == (tmpfs,)
     assert "one.volumeMounts is left out" in found.told[-1]
+    volumes[0]["emptyDir"] = {"medium": "Memory", "sizeLimit": 0}
+    found = read(pod({"volumeMounts": mounts[:1]}, volumes=volumes))
+    assert found.service.tmpfs == (Tmpfs(place="/a", options=("mode=1777",)),)
     assert told(read, pod({"volumeMounts": mounts[:1]}, volumes=volumes)) == []
 
 
@@ -137,6 +140,7 @@ def test_a_volume_in_memory_is_a_tmpfs_and_another_is_left_out(read: Read) -> No
         ("DaemonSet", {}, 1),
         ("Job", {"parallelism": 4}, 4),
         ("CronJob", {}, 1),
+        ("CronJob", {"parallelism": 4}, 4),
     ],
 )
 def test_pods_are_found_in_what_makes_them(
@@ -182,6 +186,15 @@ def test_one_of_several_containers_is_chosen_and_other_manifests_are_told(read: 
         ({}, {"securityContext": {"fsGroup": 1}}, "one.securityContext.fsGroup is left out"),
         ({}, {"initContainers": []}, "p.initContainers is left out"),
         ({}, {"hostNetwork": True}, "p.hostNetwork is left out"),
+        (security(runAsNonRoot=True), {}, "one.securityContext.runAsNonRoot is left out"),
+        ({}, {"hostname": "h"}, "p.hostname is left out: containers are called c0"),
+        ({}, {"subdomain": "h"}, "p.subdomain is left out"),
+        ({}, {"os": {"name": "windows"}}, "p.os is left out: a guest is linux/amd64"),
+        (
+            {"volumeMounts": [{"name": "m", "mountPath": "/m", "subPath": "s"}]},
+            {"volumes": [{"name": "m", "emptyDir": {"medium": "Memory"}}]},
+            "one.volumeMounts.subPath is left out",
+        ),
         ({}, {"misspelt": True}, "p.misspelt is left out: it is not known"),
     ],
 )
@@ -209,6 +222,21 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "a user of words": (pod(security(runAsUser="me")), "runAsUser"),
     "a user below all": (pod(security(runAsUser=-1)), "runAsUser"),
     "no capability": (pod(security(capabilities={"add": ["FLY"]})), "no capability 'FLY'"),
+    "a group of many digits": (
+        pod({}, securityContext={"supplementalGroups": [2**32 - 1]}),
+        "supplementalGroups",
+    ),
+    "a tmpfs over ours": (
+        pod(
+            {"volumeMounts": [{"name": "m", "mountPath": "/proc"}]},
+            volumes=[{"name": "m", "emptyDir": {"medium": "Memory"}}],
+        ),
+        "hides what a container needs",
+    ),
+    "a kind of none": (
+        {"apiVersion": "v1", "kind": "List", "items": [{"kind": [1]}]},
+        "kind is no text",
+    ),
     "a command of one text": (pod({"command": "a b"}), "containers.0.command"),
     "a second one that is none": (
         {"apiVersion": "v1", "kind": "List", "items": [["a"]]},
@@ -263,6 +291,9 @@ def test_no_value_of_any_field_is_a_traceback(
         ("2Ki", 2048),
         ("1e3", 1000),
         ("1M", 1e6),
+        (".5", 0.5),
+        ("100u", 0.0001),
+        ("500n", 5e-7),
     ],
 )
 def test_quantities_are_kubernetes_own(told_: str, number: float) -> None:

@@ -24,7 +24,8 @@ DEEPEST = 100
 """Values within each other."""
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _TAG = "tag:yaml.org,2002:"
-_TAGS = {f"{_TAG}{name}" for name in ("str", "null", "bool", "map", "seq", "merge")}
+_SCALARS = {f"{_TAG}{name}" for name in ("str", "null", "bool")}
+_TAGS = _SCALARS | {f"{_TAG}{name}" for name in ("map", "seq", "merge")}
 WANTED = "a Compose file, or a manifest of Kubernetes, is what --compose takes"
 
 
@@ -44,6 +45,11 @@ _Loader.add_implicit_resolver(f"{_TAG}merge", re.compile(r"^<<$"), ["<"])
 def _problem(path: Path, why: str, node: yaml.Node | None = None) -> UsageProblem:
     where = f"{path}:{node.start_mark.line + 1}" if node is not None else str(path)
     return UsageProblem(f"{where}: {why}", WANTED)
+
+
+def _short(text: str) -> str:
+    """Return the begin of a stranger's text, on one line."""
+    return "".join(one if one.isprintable() else "?" for one in text[:60])
 
 
 def _children(node: yaml.Node) -> Iterator[yaml.Node]:
@@ -74,13 +80,13 @@ class _Bounds:
         if len(above) > DEEPEST:
             raise _problem(self._path, f"more than {DEEPEST} values within each other", node)
         if node.tag not in _TAGS:
-            raise _problem(self._path, f"{node.tag.replace(_TAG, '!!')} is not read", node)
+            raise _problem(self._path, f"{_short(node.tag.replace(_TAG, '!!'))} is not read", node)
         if isinstance(node, yaml.MappingNode):
             self._keys(node)
-        elif isinstance(node, yaml.ScalarNode) and _NO_TEXT.search(node.value):
-            raise _problem(self._path, "a character that no text has", node)
-        if node.tag == f"{_TAG}bool" and str(node.value).lower() not in {"true", "false"}:
-            raise _problem(self._path, f"'{node.value}' is neither true nor false", node)
+        if isinstance(node, yaml.ScalarNode):
+            self._scalar(node)
+        elif node.tag in _SCALARS:
+            raise _problem(self._path, f"{node.tag.replace(_TAG, '!!')} has values in it", node)
         size = depth = 1
         for child in _children(node):
             more, deep = self.of(child, above | {id(node)})
@@ -92,6 +98,12 @@ class _Bounds:
         self._known[id(node)] = size, depth
         return size, depth
 
+    def _scalar(self, node: yaml.ScalarNode) -> None:
+        if _NO_TEXT.search(node.value):
+            raise _problem(self._path, "a character that no text has", node)
+        if node.tag == f"{_TAG}bool" and node.value.lower() not in {"true", "false"}:
+            raise _problem(self._path, f"'{_short(node.value)}' is neither true nor false", node)
+
     def _keys(self, node: yaml.MappingNode) -> None:
         seen = set()
         for key, _ in node.value:
@@ -101,7 +113,7 @@ class _Bounds:
             }:
                 raise _problem(self._path, "a name is no text", key)
             if key.value in seen:
-                raise _problem(self._path, f"'{key.value}' stands there twice", key)
+                raise _problem(self._path, f"'{_short(key.value)}' stands there twice", key)
             seen.add(key.value)
 
 
@@ -117,22 +129,25 @@ def read(path: Path) -> list[Any]:
         raise UsageProblem(f"{path}: {error.strerror}", WANTED) from error
     if len(text) > LONGEST:
         raise _problem(path, f"more than {LONGEST >> 20} MiB")
-    found = []
+    found, total = [], 0
     try:
         loader = _Loader(text)
         try:
             while loader.check_node():
                 node = loader.get_node()
                 if node is not None:
-                    _Bounds(path).of(node)
+                    total += _Bounds(path).of(node)[0]
+                    if total > MOST:
+                        raise _problem(path, f"more than {MOST:,} values")
                     found.append(loader.construct_document(node))
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise UsageProblem(f"{where}: {error.problem}", WANTED) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageProblem(f"{where}: {_short(str(error.problem))}", WANTED) from error
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        # The last two are of numbers: of a character, or of a version of YAML.
         why = str(error).partition("\n")[0]
         raise _problem(path, f"is no YAML: {why[:120]}") from error
     except RecursionError as error:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -20,6 +20,7 @@ from partywall.workloads.service import Profile, Service, Tmpfs
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
 _NETWORK = "a container's network is its own loopback"
 _FILES = "a container has its own root alone"
+_CALLED = "containers are called c0, c1, ..."
 _ONE = "one container runs, and nothing else"
 _LEFT_OUT = {
     "envFrom": "what it names is not in the pod",
@@ -27,6 +28,11 @@ _LEFT_OUT = {
     "fsGroup": "it is of volumes, and there are none",
     "hostIPC": "a container has namespaces of its own, and no others",
     "hostNetwork": _NETWORK,
+    "hostname": _CALLED,
+    "os": "a guest is linux/amd64",
+    "runAsNonRoot": "who runs it is not held against it",
+    "setHostnameAsFQDN": _CALLED,
+    "subdomain": _CALLED,
     "hostPID": "a container has namespaces of its own, and no others",
     "initContainers": _ONE,
     "lifecycle": "its command runs, and nothing else",
@@ -49,8 +55,7 @@ _SILENT = set(
     imagePullSecrets nodeName nodeSelector preemptionPolicy priority priorityClassName
     restartPolicy schedulerName serviceAccount serviceAccountName terminationGracePeriodSeconds
     terminationMessagePath terminationMessagePolicy tolerations topologySpreadConstraints volumes
-    readinessGates hostname setHostnameAsFQDN subdomain os schedulingGates activeDeadlineSeconds
-    runAsNonRoot fsGroupChangePolicy
+    readinessGates schedulingGates activeDeadlineSeconds fsGroupChangePolicy
     """.split()
 )
 """What makes no difference to what a container does, or is told where it is used."""
@@ -98,7 +103,7 @@ class _Security(_Part):
     seccomp_profile: _Profile | None = None
     app_armor_profile: _Profile | None = None
     proc_mount: str = "Default"
-    supplemental_groups: list[int] = []
+    supplemental_groups: list[Annotated[int, Field(ge=0, lt=2**32 - 1)]] = []
     sysctls: list[_Sysctl] = []
 
 
@@ -195,8 +200,10 @@ class Reader:
                 items = document.get("items")
                 yield from self._pods(items if isinstance(items, list) else [])
                 continue
+            if not isinstance(kind, str):
+                raise UsageProblem(f"{self._path}: a manifest's kind is no text", "such as Pod")
             replicas = _replicas(self._path, kind, spec)
-            for step in _PLACES.get(str(kind), ("",)):
+            for step in _PLACES.get(kind, ("",)):
                 spec = spec.get(step) if isinstance(spec, dict) else None
             if kind not in _PLACES:
                 self._say(f"{kind} {name or ''}".rstrip() + " is left out: it makes no containers")
@@ -212,7 +219,7 @@ class Reader:
     def _service(self, name: str, made: _Made, found: _Container) -> Service:
         pod, own = made.pod, found.security_context
         env = self._environment(name, found)
-        mounts = self._mounts(found, pod)
+        mounts = self._mounts(name, found, pod)
         self._left_out(made.owner, pod.more)
         if len(pod.containers) > 1:
             self._say(f"{made.owner}: other containers are left out: {_ONE}")
@@ -251,7 +258,7 @@ class Reader:
                 env[one.name] = _reference(one.value or "", env)
         return dict(env)
 
-    def _mounts(self, found: _Container, pod: _Pod) -> list[Tmpfs]:
+    def _mounts(self, name: str, found: _Container, pod: _Pod) -> list[Tmpfs]:
         """Return volumes that are in memory."""
         memory = {
             one.name: one.empty_dir
@@ -261,10 +268,11 @@ class Reader:
         mounts = []
         for one in found.volume_mounts:
             if one.name in memory:
-                size = memory[one.name].size_limit
+                size = _bytes(units.quantity(memory[one.name].size_limit or "0"))
                 options = ["mode=1777"]
                 if size is not None:
-                    options.append(f"size={_bytes(units.quantity(size))}")
+                    options.append(f"size={size}")
+                self._left_out(f"{name}.volumeMounts", one.more)
                 mounts.append(units.mounted(one.mount_path, options))
         return mounts
 
@@ -325,7 +333,9 @@ _PLACES: dict[str, tuple[str, ...]] = {
 
 
 def _replicas(path: Path, kind: Any, spec: Any) -> int:
-    name = "parallelism" if kind == "Job" else "replicas"
+    name = "parallelism" if kind in {"Job", "CronJob"} else "replicas"
+    for step in ("jobTemplate", "spec") if kind == "CronJob" else ():
+        spec = spec.get(step) if isinstance(spec, dict) else None
     told = spec.get(name) if isinstance(spec, dict) else None
     if told is None:
         return 1

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -125,6 +126,8 @@ Words = Annotated[list[str], BeforeValidator(_words)]
 Pairs = Annotated[dict[str, str | None], BeforeValidator(_pairs)]
 Texts = Annotated[list[str], BeforeValidator(_listed)]
 Size = Annotated[int, BeforeValidator(units.size)]
+Pids = Annotated[int, Field(ge=-1, lt=2**63)]
+Replicas = Annotated[int, Field(ge=0, lt=10**6)]
 Cpus = Annotated[float | None, BeforeValidator(_cpus)]
 
 
@@ -142,7 +145,7 @@ class _Part(BaseModel):
 class _Limits(_Part):
     cpus: Cpus = None
     memory: Size | None = None
-    pids: int | None = None
+    pids: Pids | None = None
 
 
 class _Resources(_Part):
@@ -150,7 +153,7 @@ class _Resources(_Part):
 
 
 class _Deploy(_Part):
-    replicas: int | None = Field(default=None, ge=0)
+    replicas: Replicas | None = None
     resources: _Resources = _Resources()
 
 
@@ -170,16 +173,18 @@ class _Service(_Part):
     image: str | None = Field(default=None, min_length=1)
     entrypoint: Words | None = None
     command: Words | None = None
-    env_file: Annotated[list[str | _EnvFile], BeforeValidator(_listed)] = []
+    env_file: Annotated[list[str | _EnvFile], BeforeValidator(_listed)] = Field(
+        default=[], max_length=32
+    )
     environment: Pairs = {}
     user: str | None = None
     group_add: list[str] = []
     working_dir: str | None = Field(default=None, pattern="^/")
-    scale: int | None = Field(default=None, ge=0)
+    scale: Replicas | None = None
     deploy: _Deploy = _Deploy()
     cpus: Cpus = None
     mem_limit: Size | None = None
-    pids_limit: int | None = None
+    pids_limit: Pids | None = None
     cap_add: list[str] = []
     cap_drop: list[str] = []
     security_opt: list[str] = []
@@ -247,7 +252,7 @@ class Reader:
             more.append("network_mode")
         if found.platform != "linux/amd64":
             more.append("platform")
-        mounts = self._mounts(found, more)
+        mounts = self._mounts(name, found, more)
         self._left_out(f"{name}.", sorted(set(more)), _LEFT_OUT)
         deploy, limits = found.deploy, found.deploy.resources.limits
         of_many = dict.fromkeys(deploy.more, "one machine runs, which is the guest")
@@ -267,7 +272,7 @@ class Reader:
             replicas=replicas,
             entrypoint=None if found.entrypoint is None else tuple(found.entrypoint),
             command=None if found.command is None else tuple(found.command),
-            environment=tuple(self._environment(found).items()),
+            environment=tuple(self._environment(name, found).items()),
             user=found.user or None,
             groups=tuple(found.group_add),
             cwd=found.working_dir,
@@ -286,17 +291,21 @@ class Reader:
         self, path: Path, known: Mapping[str, str], *, required: bool
     ) -> dict[str, str | None]:
         """Return what a file of variables has; UsageProblem if it has to be there and is not."""
-        if path.is_file():
+        # Whatever keeps it from being found, and a pipe, which would be waited for, is none.
+        if os.path.isfile(path):  # noqa: PTH113
             return env_files.read(path, self._path, known, self._say)
         if required:
             raise UsageProblem(f"{path}: there is no such file", f"{self._path} names it")
         return {}
 
-    def _environment(self, found: _Service) -> dict[str, str | None]:
+    def _environment(self, service: str, found: _Service) -> dict[str, str | None]:
         """Return variables; those without a value have that of the environment here, if any."""
         together: dict[str, str | None] = {}
         for one in found.env_file:
             file = one if isinstance(one, _EnvFile) else _EnvFile(path=one)
+            self._left_out(
+                f"{service}.env_file.", file.more, {"format": "it is read as Compose usually does"}
+            )
             place = self._path.parent / file.path
             together |= self._values(place, self._known, required=file.required)
         for name, value in {**together, **found.environment}.items():
@@ -332,12 +341,17 @@ class Reader:
                 self._say(f"{name}.sysctls {one} is left out: it is of the whole machine")
         return [(one, value or "") for one, value in found.items() if units.sysctl(one)]
 
-    def _mounts(self, found: _Service, more: list[str]) -> list[Tmpfs]:
+    def _mounts(self, name: str, found: _Service, more: list[str]) -> list[Tmpfs]:
         """Return file systems in memory, and take ``volumes`` off what is left out if all are."""
         mounts = [_tmpfs(one) for one in found.tmpfs]
         for one in found.volumes:
             if isinstance(one, dict) and one.get("type") == "tmpfs":
                 mounts.append(_volume(one))
+                facts = one.get("tmpfs") or {}
+                self._left_out(
+                    f"{name}.volumes.", [*(one.keys() - {"type", "target", "tmpfs"})], {}
+                )
+                self._left_out(f"{name}.volumes.tmpfs.", [*(facts.keys() - {"size", "mode"})], {})
             elif not isinstance(one, str | dict):
                 raise ValueError("volumes: it is to have texts or tables")
         if found.volumes and len(mounts) == len(found.tmpfs) + len(found.volumes):
@@ -389,7 +403,12 @@ def _limits(found: Mapping[str, int | _Ulimit]) -> list[Limit]:
         if name not in _LIMITS:
             raise ValueError(f"ulimits: there is no limit '{name}'")
         soft, hard = (value, value) if isinstance(value, int) else (value.soft, value.hard)
-        if max(soft, hard) >= 2**63 or 0 <= hard < soft or (soft < 0 <= hard):
+        if (
+            max(soft, hard) >= 2**63
+            or min(soft, hard) < -1
+            or 0 <= hard < soft
+            or (soft < 0 <= hard)
+        ):
             raise ValueError(f"ulimits: {name} can't be {soft} of at most {hard}")
         limits.append(Limit(kind=f"RLIMIT_{name.upper()}", soft=soft, hard=hard))
     return limits
@@ -414,5 +433,5 @@ def _volume(told: Mapping[str, Any]) -> Tmpfs:
     if facts.get("size") is not None:
         options.append(f"size={units.size(facts['size'])}")
     if facts.get("mode") is not None:
-        options.append(f"mode={int(str(facts['mode']).removeprefix('0o'), 8):o}")
+        options.append(f"mode={units.mode(facts['mode']):o}")
     return units.mounted(target, options)

@@ -14,8 +14,10 @@ _DEEPEST = 20
 class Variables:
     """What variables stand for. ``unset``: those that were asked for and are not set."""
 
-    def __init__(self, known: Mapping[str, str]) -> None:
+    def __init__(self, known: Mapping[str, str], longest: int = 16 << 20) -> None:
+        """``longest``: characters that all texts with variables may become together."""
         self._known = known
+        self._longest = self._left = longest
         self.unset: dict[str, None] = {}
 
     def within(self, value: Any) -> Any:
@@ -39,6 +41,8 @@ class Variables:
         """
         if depth > _DEEPEST:
             raise ValueError(f"more than {_DEEPEST} variables within each other")
+        if "$" not in text:
+            return text
         found, at = [], 0
         while (dollar := text.find("$", at)) >= 0:
             found.append(text[at:dollar])
@@ -54,7 +58,12 @@ class Variables:
                 name = _name(text, at)
                 found.append(self._value(name))
                 at += len(name)
-        return "".join([*found, text[at:]])
+        found.append(text[at:])
+        # An alias has what a variable is each time that it stands there.
+        self._left -= sum(map(len, found))
+        if self._left < 0:
+            raise ValueError(f"variables make more than {self._longest:,} characters of it")
+        return "".join(found)
 
     def _braced(self, inside: str, depth: int) -> str:
         name = _name(inside, 0)
