@@ -63,6 +63,7 @@ def _mounts(made: list[dict[str, Any]], service: Service) -> list[dict[str, Any]
         for one in sorted(service.tmpfs, key=lambda one: one.place)
     ]
     taken = {one["destination"] for one in memory}
-    mounts = [one for one in mounts if one["destination"] not in taken]
+    # Of what a container needs, /dev/shm alone may be another one.
+    mounts = [one for one in mounts if one["destination"] != _SHM or _SHM not in taken]
     first = next((n for n, one in enumerate(mounts) if one["type"] == "bind"), len(mounts))
     return [*mounts[:first], *memory, *mounts[first:]]

@@ -15,13 +15,18 @@ from partywall.core.errors import UsageProblem
 from partywall.core.progress import Quiet
 from partywall.core.topology import Topology
 from partywall.guest import asked, oci, rooted, roots
+from partywall.guest.roots import images
 from partywall.guest.roots.disks import Disk, Start
 from partywall.workloads import Root, Service
 from partywall.workloads.service import Limit, Tmpfs
 
 START = Start(args=("/in", "it", "-v"), entry=2, env=("PATH=/bin", "A=1"), cwd="/w", uid=5, gid=6)
-PASSWD = "root:x:0:0::/root:/bin/sh\nbroken\nme:x:7:8::/home/me:/bin/sh\nno:x:number:8::/:\n"
-GROUP = "root:x:0:\nmine:x:8:\nmore:x:9:you,me\nother:x:10:you\n"
+LONG = "9" * 5000
+PASSWD = (
+    f"root:x:0:0::/root:/bin/sh\nbroken\nlong:x:{LONG}:1::/:\nfar:x:9:99999999999::/:\n"
+    + "me:x:7:8::/home/me:/bin/sh\nno:x:number:8::/:\n"
+)
+GROUP = f"root:x:0:\nfar:x:{LONG}:me\nmine:x:8:\nmore:x:9:you,me\nother:x:10:you\n"
 
 
 @pytest.fixture
@@ -91,12 +96,47 @@ def test_users_are_those_of_the_root(
     assert dict(one.split("=") for one in found.env).get("HOME") == home
 
 
+def test_home_is_of_who_runs_it_unless_the_image_says_it(disk: Disk) -> None:
+    # As umoci writes it, for the user whom the image names.
+    env = ("PATH=/bin", "HOME=/home/other")
+    for own, user, home in [
+        (False, "me", "/home/me"),
+        (False, "1234", None),
+        (False, None, "/home/other"),
+        (True, "me", "/home/other"),
+    ]:
+        start = START.model_copy(update={"env": env, "home": own})
+        found = roots.started(disk.model_copy(update={"start": start}), service(user=user))
+        assert dict(one.split("=") for one in found.env).get("HOME") == home
+
+
+def test_an_image_says_home_where_its_own_variables_have_it() -> None:
+    process = {"env": ["PATH=/bin", "HOME=/root"]}
+    for facts, own in [
+        ({}, False),
+        ({"config": {"Env": ["PATH=/bin"]}}, False),
+        ({"config": {"Env": ["HOME=/root"], "Entrypoint": ["a"]}}, True),
+    ]:
+        assert images._start(process, facts).home is own
+
+
+def test_numbers_of_users_are_bounded_wherever_they_stand(disk: Disk) -> None:
+    found = roots.started(disk, service(user="0" * 5000))
+    assert (found.uid, found.gid) == (0, 0)
+    for user in ("0000000000099999999999", "9" * 5000, "1:" + "9" * 5000, "\u0663"):
+        with pytest.raises(UsageProblem, match=r"its image has no (user|group) '") as refused:
+            roots.started(disk, service(user=user))
+        assert len(refused.value.message) < 200
+
+
 def test_groups_are_added_to_those_of_the_image(disk: Disk) -> None:
     found = roots.started(disk, service(groups=("other", "77")))
     assert (found.uid, found.gid, found.groups) == (5, 6, (10, 77))
 
 
-@pytest.mark.parametrize("user", ["you", "no", "me:you", "99999999999", "-1"])
+@pytest.mark.parametrize(
+    "user", ["you", "no", "long", "far", "me:you", "me:far", "99999999999", "-1"]
+)
 def test_who_is_not_there_is_named(disk: Disk, user: str) -> None:
     with pytest.raises(UsageProblem, match=r"its image has no (user|group) '"):
         roots.started(disk, service(user=user))
@@ -152,6 +192,15 @@ def test_a_tmpfs_hides_nothing_of_ours() -> None:
     assert places.index("/run/a") < min(places.index(place) for place in ours)
     shm = mounts[places.index("/dev/shm")]
     assert [word for word in shm["options"] if word.startswith("size")] == ["size=7"]
+
+
+def test_a_tmpfs_is_mounted_over_nothing_but_shared_memory() -> None:
+    before = [one["destination"] for one in made()["mounts"]]
+    for place in ("/run/partywall", "/dev", "/proc", "/dev/pts"):
+        mounts = asked.config(made(), service(tmpfs=(Tmpfs(place=place),)), 2)["mounts"]
+        assert len(mounts) == len(before) + 1
+    mounts = asked.config(made(), service(tmpfs=(Tmpfs(place="/dev/shm"),)), 2)["mounts"]
+    assert sorted(one["destination"] for one in mounts) == sorted(before)
 
 
 def test_a_root_that_is_only_read_and_privileges_that_stay() -> None:

@@ -16,7 +16,7 @@ from partywall.core import cache, packages
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
 
-FORM = "2"
+FORM = "3"
 """Of what is kept: another one if disks are made differently."""
 
 MOST = 16 << 30
@@ -37,6 +37,8 @@ class Start(BaseModel):
     entry: int = 0
     """How many of these are the entrypoint of an image; the others are its command."""
     env: tuple[str, ...] = (PATH,)
+    home: bool = False
+    """Whether HOME among these is the image's own word, and not that of its user."""
     cwd: str = "/"
     uid: int = 0
     gid: int = 0

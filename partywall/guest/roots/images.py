@@ -66,17 +66,18 @@ def _refuse_foreign(config: dict[str, Any], what: str) -> None:
         raise UsageProblem(f"{what} is an image for {found}", "the guest is linux/amd64")
 
 
-def _entrypoint(facts: dict[str, Any]) -> object:
+def _start(process: dict[str, Any], facts: dict[str, Any]) -> Start:
     config = facts.get("config")
-    return config.get("Entrypoint") if isinstance(config, dict) else None
-
-
-def _start(process: dict[str, Any], entrypoint: object) -> Start:
+    entrypoint, own = (
+        config.get(name) if isinstance(config, dict) else None for name in ("Entrypoint", "Env")
+    )
     user = process.get("user", {})
     return Start(
         args=tuple(process.get("args") or ()),
         entry=len(entrypoint) if isinstance(entrypoint, list) else 0,
         env=tuple(process.get("env") or ()) or Start().env,
+        # umoci adds that of the user whom an image names.
+        home=isinstance(own, list) and any(str(one).startswith("HOME=") for one in own),
         cwd=process.get("cwd") or "/",
         uid=user.get("uid", 0),
         gid=user.get("gid", 0),
@@ -116,6 +117,6 @@ def disk(what: str, progress: Progress) -> Disk:
         with progress.step(f"unpacking {place.name}"):
             _must(command, what)
         made = json.loads((bundle / "config.json").read_text())
-        return bundle / "rootfs", _start(made["process"], _entrypoint(facts))
+        return bundle / "rootfs", _start(made["process"], facts)
 
     return kept(_key(place, tag), fill, progress)

@@ -34,6 +34,8 @@ def started(disk: Disk, service: Service | None) -> Start:
     if service.user is not None or service.groups:
         who = _Users(disk, service.name)
         changed = who.of(service.user, service.groups, start)
+        if service.user is not None and not start.home:
+            env.pop("HOME", None)
         env = who.home | env
     for name, value in service.environment:
         if value is None:
@@ -47,6 +49,14 @@ def started(disk: Disk, service: Service | None) -> Start:
         "cwd": service.cwd or start.cwd,
     }
     return start.model_copy(update=changed)
+
+
+def _valid(told: str) -> int | None:
+    """Return the number of a user or a group; None if it is none."""
+    digits = told.lstrip("0") or told[:1]
+    if not told.isascii() or not told.isdecimal() or len(digits) > len(str(_MOST)):
+        return None
+    return int(digits) if int(digits) <= _MOST else None
 
 
 class _Users:
@@ -68,7 +78,7 @@ class _Users:
             prints.kill()
         rows = [line.split(":") for line in text.decode(errors="replace").splitlines()]
         # A name, a password, a number, and more.
-        return [row for row in rows if len(row) > 3 and row[2].isdecimal()]
+        return [row for row in rows if len(row) > 3 and _valid(row[2]) is not None]
 
     def of(self, told: str | None, more: tuple[str, ...], start: Start) -> dict[str, object]:
         """Return what of a `Start` says who runs it: Docker's rules."""
@@ -83,17 +93,17 @@ class _Users:
         if colon and group:
             gid = self._number(group, self._group, "group")
         else:
-            gid = int(known[3]) if known is not None and known[3].isdecimal() else 0
+            gid = 0 if known is None else self._number(known[3], [], "group")
             if known is not None:
                 # With a group of its own choice it has no others.
                 groups += [int(row[2]) for row in self._group if known[0] in row[3].split(",")]
         return {"uid": uid, "gid": gid, "groups": tuple(dict.fromkeys(groups))}
 
     def _number(self, told: str, rows: list[list[str]], what: str) -> int:
-        number = next((row[2] for row in rows if row[0] == told), told)
-        if not number.isdecimal() or int(number[:11]) > _MOST:
+        number = _valid(next((row[2] for row in rows if row[0] == told), told))
+        if number is None:
             raise UsageProblem(
-                f"{self._service}: its image has no {what} '{told}'",
+                f"{self._service}: its image has no {what} {told[:60]!r}",
                 f"/etc/{'passwd' if what == 'user' else 'group'} there has names; a number does",
             )
-        return int(number)
+        return number
