@@ -219,3 +219,8 @@ def test_a_proof_that_is_removed_meanwhile_is_no_empty_one(
     # It is made again, and is none that was proven before.
     assert next(configurations.prove_configured(Quiet())).startswith("one: 1 of 3 files")
     assert proofs.asked == ["one", "two", "one"]
+    # One that an earlier version left without its files is told, and where it is.
+    for path in (tmp_path / "cache/partywall/proof").glob("*/files.json"):
+        path.unlink()
+    with pytest.raises(EnvironmentProblem, match=r"reading what was proven in .*: No such file"):
+        list(configurations.prove_configured(Quiet(), ("one",)))

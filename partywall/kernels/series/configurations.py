@@ -209,7 +209,8 @@ def _files(key: str, progress: Progress) -> tuple[set[str], set[str]]:
         )
 
     folder = cache.entry("proof", key, fill, progress)
-    told = json.loads((folder / "files.json").read_text())
+    with cache.file_errors("reading what was proven", folder):
+        told = json.loads((folder / "files.json").read_text())
     return set(told["compiled"]), set(told["all"])
 
 
