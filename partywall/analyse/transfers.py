@@ -16,7 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from partywall.analyse.verdict import chance_returns
-from partywall.record.recording import LINE_SHIFT, Kind, Recording, kinds_of, numbers_of
+from partywall.record.recording import (
+    LINE_SHIFT,
+    THREAD_CONTAINER,
+    Kind,
+    Recording,
+    kinds_of,
+    numbers_of,
+)
 
 Array = npt.NDArray[Any]
 
@@ -54,7 +61,8 @@ class Parties:
 
     A kernel thread in charged work is a party on every CPU it runs on, and in
     no container (-1). Work on one CPU does not take a line from other work on
-    it, nor does a thread take one from itself when it moves to another CPU.
+    it, nor does a thread take one from itself when it moves to another CPU. What a
+    container left to do later is that container's, also on another one's CPU.
     """
 
     cpu: Array
@@ -66,7 +74,8 @@ class Parties:
         """The parties of a recording, CPUs being dealt to containers in order."""
         cpu = np.array([party.cpu for party in recording.parties], dtype=np.int64)
         thread = np.array([party.thread for party in recording.parties], dtype=np.uint64)
-        return cls(cpu, thread, np.where(thread == 0, cpu // cpus_per_container, -1))
+        whose = (thread & np.uint64(THREAD_CONTAINER)).astype(np.int64) - 1
+        return cls(cpu, thread, np.where(thread == 0, cpu // cpus_per_container, whose))
 
     def others(self) -> tuple[Array, Array]:
         """For `transfers`: others in other containers, others in the same one."""

@@ -27,6 +27,9 @@ LINE_SHIFT: int = _NUMBERS["format"]["line_shift"]
 LINE_SIZE = 1 << LINE_SHIFT
 """Bytes."""
 
+THREAD_CONTAINER = (1 << _NUMBERS["thread"]["container_bits"]) - 1
+"""Bits of a party's thread: the number of its container and 1; 0 for none."""
+
 LINE = np.dtype(
     [
         ("key", "<u8"),

@@ -192,7 +192,9 @@ def test_others_are_told_apart_by_container() -> None:
 
 
 def test_a_kernel_thread_takes_no_line_from_its_own_cpu() -> None:
-    between, within = Parties.of(recording(party(0), party(1), party(1, thread=7)), 1).others()
+    between, within = Parties.of(
+        recording(party(0), party(1), party(1, thread=7 << 14)), 1
+    ).others()
     assert not between[1, 2]
     assert not between[2, 1]
     assert between[0, 2]
@@ -201,19 +203,34 @@ def test_a_kernel_thread_takes_no_line_from_its_own_cpu() -> None:
 
 
 def test_a_thread_takes_no_line_from_itself_on_another_cpu() -> None:
-    parties = Parties.of(recording(party(0, thread=7), party(1, thread=7)), 1)
+    parties = Parties.of(recording(party(0, thread=7 << 14), party(1, thread=7 << 14)), 1)
     between, within = parties.others()
     assert not (between | within).any()
 
 
 def test_two_threads_on_two_cpus_take_lines_from_each_other() -> None:
-    parties = Parties.of(recording(party(0, thread=7), party(1, thread=9)), 1)
+    parties = Parties.of(recording(party(0, thread=7 << 14), party(1, thread=9 << 14)), 1)
     between, within = parties.others()
     assert (between | within).tolist() == [[False, True], [True, False]]
 
 
+def test_what_a_container_left_for_later_is_its_own_wherever_it_is_done() -> None:
+    # Of container 0 on the CPU of container 1, and of container 1 on that of 0.
+    first, second = (2 << 14) + 1, (1 << 14) + 2
+    parties = Parties.of(
+        recording(party(0), party(1), party(1, thread=first), party(0, thread=second)), 1
+    )
+    assert parties.container.tolist() == [0, 1, 0, 1]
+    between, within = parties.others()
+    # A line that container 0 alone uses, and one that workers use for both.
+    own, shared = np.array([[9, 0, 9, 0]]), np.array([[0, 0, 9, 9]])
+    none = np.zeros_like(own)
+    assert [transfers.transfers(none, own, which)[0] for which in (between, within)] == [0, 18]
+    assert [transfers.transfers(none, shared, which)[0] for which in (between, within)] == [18, 0]
+
+
 def test_two_kernel_threads_are_not_inside_one_container() -> None:
-    parties = Parties.of(recording(party(0, thread=7), party(1, thread=9)), 1)
+    parties = Parties.of(recording(party(0, thread=7 << 14), party(1, thread=9 << 14)), 1)
     _, within = parties.others()
     assert not within.any()
 
@@ -409,9 +426,11 @@ def test_what_one_container_alone_visits_stays_its_own_at_any_number() -> None:
 @pytest.mark.parametrize("count", [8, 64])
 def test_a_thread_that_works_for_all_meets_each_as_often_at_any_number(count: int) -> None:
     # Each container reads a line 10 times that a thread writes once for each of them.
-    thread = party(0, [visits(1, 0, 80)], thread=7)
+    thread = party(0, [visits(1, 0, 80)], thread=7 << 14)
     assert at([0] + [10] * 8, [0] * 9, 9, threads=[thread]) == 80 + 80
-    eight = at([10] * 8, [0] * 8, count, operations=8, threads=[party(9, thread.lines, thread=7)])
+    eight = at(
+        [10] * 8, [0] * 8, count, operations=8, threads=[party(9, thread.lines, thread=7 << 14)]
+    )
     # A reader finds it written by the thread each time, and the thread by readers.
     assert eight == pytest.approx(10 + 10)
 

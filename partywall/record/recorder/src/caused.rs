@@ -45,28 +45,26 @@ pub enum What {
 /// What is still to be done, by where it lies.
 #[derive(Default)]
 pub struct Pending {
-    of: HashMap<(What, u64), Cause>,
+    /// Because of whom; None: of nobody's who is in a container.
+    of: HashMap<(What, u64), Option<Cause>>,
 }
 
 impl Pending {
     /// It is wanted that something is done, which may be pending already.
     fn want(&mut self, what: What, address: u64, cause: Cause) {
-        let known = self.of.entry((what, address)).or_insert(cause);
-        *known = known.and(cause);
+        let known = self.of.entry((what, address)).or_insert(Some(cause));
+        *known = known.map(|before| before.and(cause));
     }
 
     /// Something becomes pending, because of a container or of nobody. What was known of
     /// that address was of another one, or is done.
     fn set(&mut self, what: What, address: u64, cause: Option<Cause>) {
-        match cause {
-            Some(cause) => self.of.insert((what, address), cause),
-            None => self.of.remove(&(what, address)),
-        };
+        self.of.insert((what, address), cause);
     }
 
     /// It is done now, if it is that; because of whom.
     pub fn take(&mut self, what: What, address: u64) -> Option<Cause> {
-        self.of.remove(&(what, address))
+        self.of.remove(&(what, address)).flatten()
     }
 }
 
@@ -174,6 +172,16 @@ mod tests {
         // What somebody had queued before the window, or by a timer.
         queue(&mut of, Some(TWO), true);
         assert_eq!(of.take(What::Work, 0x100), Some(TWO));
+    }
+
+    #[test]
+    fn an_item_that_nobody_queued_is_no_containers_who_wants_it_too() {
+        let mut of = Pending::default();
+        queue(&mut of, None, false);
+        queue(&mut of, Some(ONE), true);
+        assert_eq!(of.take(What::Work, 0x100), None);
+        queue(&mut of, Some(ONE), false);
+        assert_eq!(of.take(What::Work, 0x100), Some(ONE));
     }
 
     #[test]

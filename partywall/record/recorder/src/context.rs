@@ -20,6 +20,7 @@ pub type Context = u16;
 // that it left. WORK and CALLBACK: in those of which nobody was seen to be the cause.
 // TASK + n: a thread that was not seen entering the kernel; n indexes stacks.
 include!(concat!(env!("OUT_DIR"), "/context.rs"));
+include!(concat!(env!("OUT_DIR"), "/thread.rs"));
 
 /// True if work in this context belongs to the workload.
 pub fn is_foreground(context: Context) -> bool {
@@ -47,6 +48,12 @@ pub fn kind_of(context: Context) -> u64 {
     } else {
         kind::BACKGROUND
     }
+}
+
+/// The container of which `Tracker::working_thread` tells; None if it is none.
+pub fn container_of(thread: u64) -> Option<u32> {
+    let number = thread & ((1 << CONTAINER_BITS) - 1);
+    (number as u32).checked_sub(1)
 }
 
 /// What one task was doing: where it entered the kernel, and what came on top.
@@ -342,19 +349,20 @@ impl Tracker {
         (CHARGED..SYSCALL).contains(&self.current()) && self.nest.base >= TASK
     }
 
-    /// Who does charged work here, or what another container than this CPU's caused: the
-    /// kernel thread, by its stack, or RCU on `cpu`, by its number. None if the current work
-    /// is a CPU's own.
+    /// Who works here if that is not the CPU itself, for its own container: the kernel thread
+    /// that does charged work, or all containers' work, by its stack; or another container
+    /// than this CPU's, by the CPU's number and its own.
     pub fn working_thread(&self, container: u32, cpu: u32) -> Option<u64> {
-        let cause = self.nest.cause().filter(|_| is_deferred(self.current()));
-        let elsewhere = cause.map_or(false, |cause| cause.container != container);
-        if self.does_charged_work() || elsewhere && self.nest.base >= TASK {
-            Some(self.stack)
-        } else if elsewhere {
-            // In a softirq, on top of whatever task.
-            Some(cpu as u64 + 1)
-        } else {
-            None
+        if self.does_charged_work() {
+            return Some(self.stack);
+        }
+        let cause = self.nest.cause().filter(|_| is_deferred(self.current()))?;
+        let on_cpu = (cpu as u64 + 1) << CONTAINER_BITS;
+        match cause.container {
+            own if own == container => None,
+            u32::MAX if self.nest.base >= TASK => Some(self.stack),
+            u32::MAX => Some(on_cpu),
+            other => Some(on_cpu | (other as u64 + 1)),
         }
     }
 

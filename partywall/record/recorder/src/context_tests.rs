@@ -195,11 +195,13 @@ fn what_a_container_left_for_later_is_its_deferred_work() {
     assert_eq!(kind_of(t.current()), kind::DEFERRED);
     // What it leaves in turn is the same one's, wherever it runs.
     assert_eq!(t.cause(2), Some(ONE));
-    let elsewhere = Some(0xffff_c900_0001_0000);
+    // Elsewhere it is that container's too, whichever thread does it.
+    let elsewhere = (1 << 14) + 2;
     assert_eq!(
         [t.working_thread(1, 0), t.working_thread(2, 0)],
-        [None, elsewhere]
+        [None, Some(elsewhere)]
     );
+    assert_eq!(container_of(elsewhere), Some(1));
     // Softirqs that it turns on are its own, those after an interrupt are not.
     t.softirq();
     assert_eq!(t.current(), WORKED + 44);
@@ -231,13 +233,14 @@ fn callbacks_of_one_batch_are_each_its_own_ones() {
     assert_eq!(t.current(), CALLED_BACK + 44);
     assert_eq!(
         [t.working_thread(1, 5), t.working_thread(2, 5)],
-        [None, Some(6)]
+        [None, Some((6 << 14) + 2)]
     );
     t.next_callback();
     assert_eq!(t.current(), CALLBACK);
     assert!(t.begin(caused::What::Callback, Cause::ALL));
     assert_eq!(t.current(), CALLED_BACK + caused::OTHER);
-    assert_eq!(t.working_thread(1, 5), Some(6));
+    assert_eq!(t.working_thread(1, 5), Some(6 << 14));
+    assert_eq!(container_of(6 << 14), None);
     t.leave_work(CALLBACK);
     t.softirq_end();
     t.exception_return();

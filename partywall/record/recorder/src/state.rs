@@ -283,7 +283,7 @@ impl State {
             let known = c.threads.iter().position(|t| t.summary.thread == stack);
             known.unwrap_or_else(|| {
                 let counts = self.hooks.counts;
-                let number = self.owners.number(None);
+                let number = self.owners.number(context::container_of(stack));
                 c.threads
                     .push(Party::new(self.visit_distance, number, counts, cpu, stack));
                 c.threads.len() - 1
