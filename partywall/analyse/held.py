@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partywall.record.functions import TRIED, plain_name
+from partywall.record.functions import plain_name, waits_for_lock
 from partywall.record.hooks import Sleep
 from partywall.record.recording import (
     IN_CHARGED_WORK,
@@ -127,7 +127,8 @@ def _own(contexts: Array) -> Array:
 class HeldLocks:
     """Names and adds up what the recorder has of times.
 
-    ``name``: object and field at an address; ``code``: the function that an address is in.
+    ``name``: object and field at an address; ``code``: the function that an address is in;
+    ``flag``: whether code there sets a bit that is no lock.
     """
 
     def __init__(
@@ -138,12 +139,14 @@ class HeldLocks:
         operations: int,
         name: Callable[[int], tuple[str, str]],
         code: Callable[[int], str],
+        flag: Callable[[int], bool] = lambda _: False,
     ) -> None:
         self._recorded = recorded
         self._sleeps = sleeps
         self._operations = operations
         self._name = name
         self._code = code
+        self._flag = flag
 
     def _function(self, number: int) -> Sleep:
         if number == NOWHERE or number >= len(self._sleeps):
@@ -154,7 +157,7 @@ class HeldLocks:
         """The lock that is waited for, if it is known; else who called the function that waits."""
         if not at:
             return ""
-        if sleep.function in TRIED:
+        if waits_for_lock(sleep.function):
             return lock_name(*self._name(at))
         return self._code(at)
 
@@ -183,6 +186,7 @@ class HeldLocks:
         rows = self._recorded.spans
         wanted = np.array([int(address, 16) for address in addresses], np.uint64)
         rows = rows[np.isin(rows["address"], wanted)]
+        rows = rows[[not self._flag(int(taker)) for taker in rows["taker"]]]
         if not len(rows):
             return {}
         start = int(rows["from_ns"].min())
@@ -213,7 +217,7 @@ class HeldLocks:
         sums: dict[int, dict[tuple[str, int], _Sum]] = defaultdict(lambda: defaultdict(_Sum))
         wanted = {address for address in _candidates(recorded.holds) if shown(address)}
         for row in recorded.holds:
-            if int(row["address"]) not in wanted:
+            if int(row["address"]) not in wanted or self._flag(int(row["taker"])):
                 continue
             who = self._code(int(row["taker"])), int(row["kind"]) & _KIND
             found = sums[int(row["address"])][who]
@@ -231,6 +235,8 @@ class HeldLocks:
             found.longest_tried = max(found.longest_tried, int(row["longest_tried_ns"]))
         for row in recorded.sleeps:
             if int(row["address"]) not in wanted or not row["ns"]:
+                continue
+            if self._flag(int(row["taker"])):
                 continue
             who = self._code(int(row["taker"])), int(row["kind"])
             sleep = self._function(int(row["function"]))

@@ -19,7 +19,7 @@ from partywall.analyse.work import Setting, Work, sums, worst_first
 from partywall.core import elf
 from partywall.core.topology import Scope, Topology
 from partywall.kernels import Kernel
-from partywall.record.functions import in_source
+from partywall.record.functions import in_source, only_sets_bit
 from partywall.record.hooks import Hooks
 from partywall.record.recording import CALLBACK, LINE_SHIFT, LINE_SIZE, WORK, Kind, Recording
 from partywall.results import result
@@ -231,6 +231,8 @@ class Analysis:
             operations=self._setting.operations,
             name=own.namer.at,
             code=lambda address: in_source(self._code.name(address).function),
+            # What drgn is asked for is where a call returns to, behind the instruction.
+            flag=lambda address: only_sets_bit(self._code.name(address + 1).inlined),
         ).conclude(shown)
 
     def _instructions(self) -> Instructions:

@@ -13,6 +13,7 @@ emulator's.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 # Waiting for readers of RCU takes as long as those take, on all CPUs.
 WAITS = (
@@ -80,6 +81,8 @@ ROLES: tuple[tuple[str, str], ...] = (
     ("call_rcu", r"__call_rcu_common|__call_rcu|call_rcu"),
     ("work", r"process_one_work"),
     ("callbacks", r"rcu_do_batch"),
+    # What gives a semaphore back, whose count it need not write.
+    ("up", r"up"),
     # They call, jump or return for others, so that a processor does not speculate.
     ("thunk", r"__x86_indirect_\w*thunk\w*|\w+_return_thunk|(srso|retbleed)_\w*(thunk|_ret)"),
 )
@@ -101,8 +104,9 @@ SLEEPS: tuple[tuple[str, str], ...] = (
     (
         "lock",
         r"__(ww_)?mutex_lock|rwsem_down_(read|write)_slowpath|percpu_down_write"
-        r"|percpu_rwsem_wait|__percpu_down_read|__down(_interruptible|_killable|_timeout)?"
-        r"|__lock_sock",
+        r"|percpu_rwsem_wait|__percpu_down_read|(__)?down(_interruptible|_killable|_timeout)?"
+        r"|down_trylock|__(folio|page)_lock\w*|__lock_page\w*|__lock_buffer"
+        r"|out_of_line_wait_on_bit_lock|__lock_sock",
     ),
     ("completion", r"wait_for_completion\w*|(__|do_)?wait_for_common"),
     (
@@ -134,6 +138,14 @@ TRIED |= {"rwsem_down_write_slowpath"}
 
 TAKES = frozenset(("percpu_down_write",))
 """Those that wait for a lock which their caller has then, but which others may take for him."""
+
+COUNTED = re.compile(r"down(_interruptible|_killable|_timeout|_trylock)?\Z")
+"""Those that take a semaphore, and wait for it if need be."""
+
+BIT = re.compile(
+    r"__(folio|page)_lock\w*\Z|__lock_(page\w*|buffer)\Z|out_of_line_wait_on_bit_lock\Z"
+)
+"""Those that wait for a lock which is one bit, and which their caller has just tried to take."""
 
 _BY_CLOCK = frozenset(("rcu", "timer"))
 
@@ -186,6 +198,11 @@ def in_source(name: str) -> str:
 
 _PLAIN = {
     "__flush_work": "flush_work",
+    "__folio_lock": "folio_lock",
+    "__folio_lock_killable": "folio_lock",
+    "__folio_lock_or_retry": "folio_lock",
+    "__lock_buffer": "lock_buffer",
+    "out_of_line_wait_on_bit_lock": "wait_on_bit_lock",
     "__flush_workqueue": "flush_workqueue",
     "__mutex_lock": "mutex_lock",
     "__wait_for_common": "wait_for_completion",
@@ -207,6 +224,33 @@ def plain_name(name: str) -> str:
     """
     name = name.partition(".")[0].removesuffix("_normal")
     return _PLAIN.get(name, name)
+
+
+def waits_for_lock(function: str) -> bool:
+    """Return whether it is known for which lock a function of `SLEEPS` waits.
+
+    >>> [waits_for_lock(name) for name in ("__mutex_lock", "down", "__lock_buffer", "__lock_sock")]
+    [True, True, True, False]
+    """
+    return function in TRIED or bool(COUNTED.match(function) or BIT.match(function))
+
+
+_SETS_BIT = re.compile(r"(?:arch_)?test_and_set_bit\Z")
+_LOCKS_BIT = re.compile(
+    r"test_and_set_bit_lock\Z|bit_spin_(?:try)?lock|hlist_bl_lock|\w*trylock|wait_on_bit_lock"
+)
+
+
+def only_sets_bit(inlined: Iterable[str]) -> bool:
+    """Return whether code sets a bit that is no lock, by what is inlined there.
+
+    Many a flag is set by who does something and cleared when that is done, and nobody waits for it.
+
+    >>> [only_sets_bit(("test_and_set_bit", by)) for by in ("hlist_bl_lock", "queue_work_on")]
+    [False, True]
+    """
+    names = tuple(inlined)
+    return any(map(_SETS_BIT.match, names)) and not any(map(_LOCKS_BIT.match, names))
 
 
 def takes_lock(function: str) -> bool:

@@ -13,6 +13,8 @@ from partywall.core.elf import Symbol, Symbols, load_symbols, read_memory
 from partywall.core.errors import EnvironmentProblem
 from partywall.record import clock
 from partywall.record.functions import (
+    BIT,
+    COUNTED,
     NEEDED,
     ROLES,
     SLEEPS,
@@ -124,6 +126,10 @@ def _system_calls(vmlinux: Path, symbols: Symbols) -> list[str]:
 
 def _waiting(kind: str, name: str) -> str:
     """The recorder's word for how a function waits."""
+    if COUNTED.match(name):
+        return "sleep_count"
+    if BIT.match(name):
+        return "sleep_bit"
     if name in TAKES:
         return "sleep_take"
     if name in TRIED:

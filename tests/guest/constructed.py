@@ -55,6 +55,9 @@ BUSILY = WORKLOAD.model_copy(update={"variant": "held-busily", "warmup": 1, "win
 MOVED = WORKLOAD.model_copy(update={"variant": "held-moved", "warmup": 1, "window": 4})
 """The same by who goes from one CPU to another with it, for containers of two."""
 
+OTHERWISE = WORKLOAD.model_copy(update={"variant": "held-otherwise", "warmup": 2, "window": 8})
+"""Semaphores, and locks that are one bit; beside them what looks like such a lock and is none."""
+
 MS = 1_000_000
 """Nanoseconds."""
 
@@ -68,6 +71,12 @@ HELD_FOR = {
     "truth_held_queue": 3 * MS,
     "truth_held_beside": 5 * MS,
     "truth_held_moved": 12 * MS,
+    "truth_held_semaphore": 5 * MS,
+    "truth_held_bit": 20 * MS,
+    "truth_held_spun": 2 * 50_000,
+    "truth_held_stored": 2 * 50_000,
+    "truth_held_bucket": 2 * 50_000,
+    "truth_held_written": 2 * 50_000,
 }
 """By lock, for how long one operation holds it."""
 

@@ -48,6 +48,11 @@ def moved(loaded: Kernel) -> Held:
     return measured(loaded, constructed.MOVED, 2, 2)
 
 
+@pytest.fixture(scope="session")
+def otherwise(loaded: Kernel) -> Held:
+    return measured(loaded, constructed.OTHERWISE, CONTAINERS)
+
+
 def lock(held: Held, name: str) -> HeldLock:
     # A lock of the lock's own, for its list of waiters, is held for less.
     return next(one for one in held.locks if one.object == name)
@@ -188,3 +193,51 @@ def test_who_changes_the_cpu_with_a_lock_has_it_all_the_time(moved: Held) -> Non
     # emulator has it.
     assert each * (1 - TOLERANCE) <= holder.ns / holder.times <= holder.longest_asleep_ns
     assert holder.longest_asleep_ns <= holder.longest_by_clock_ns
+
+
+ASLEEP_OTHERWISE = ("truth_held_semaphore", "truth_held_bit")
+SPUN = [f"truth_held_{kind}" for kind in ("spun", "stored", "bucket", "written")]
+
+
+@pytest.mark.parametrize("name", [*ASLEEP_OTHERWISE, *SPUN])
+def test_a_semaphore_and_a_bit_are_held_for_as_long_as_the_module_holds_them(
+    otherwise: Held, name: str
+) -> None:
+    found = lock(otherwise, name)
+    assert found.times == 1
+    assert found.ns == pytest.approx(HELD_FOR[name], rel=TOLERANCE)
+    assert found.longest_ns >= HELD_FOR[name] * (1 - TOLERANCE)
+    (holder,) = found.holders
+    assert holder.by == name.replace("held", "hold")
+    assert not holder.shared
+
+
+@pytest.mark.parametrize("name", ASLEEP_OTHERWISE)
+def test_what_who_has_a_semaphore_or_a_bit_sleeps_for_is_known(otherwise: Held, name: str) -> None:
+    (holder,) = lock(otherwise, name).holders
+    assert holder.slept == 1
+    assert holder.asleep_ns == pytest.approx(HELD_FOR[name], rel=TOLERANCE)
+    most = holder.sleeps[0]
+    assert (most.kind, most.function, most.times) == ("timer", "usleep_range", 1)
+
+
+@pytest.mark.parametrize("name", ASLEEP_OTHERWISE)
+def test_who_waits_for_a_semaphore_or_a_bit_does_so_while_others_have_it(
+    otherwise: Held, name: str
+) -> None:
+    (holder,) = lock(otherwise, name).holders
+    each = HELD_FOR[name]
+    assert 0 < holder.tried <= 1
+    most = (CONTAINERS - 1) * each * (1 + TOLERANCE)
+    assert each * (1 - TOLERANCE) < holder.longest_tried_ns < most
+
+
+@pytest.mark.parametrize("name", SPUN)
+def test_who_spins_for_a_bit_sleeps_for_nothing(otherwise: Held, name: str) -> None:
+    assert lock(otherwise, name).asleep_ns == 0
+
+
+@pytest.mark.parametrize("name", ["truth_held_flag", "truth_held_tried"])
+def test_a_flag_and_a_bit_that_nobody_gets_are_no_locks(otherwise: Held, name: str) -> None:
+    assert otherwise.locks
+    assert name not in {one.object for one in otherwise.locks}

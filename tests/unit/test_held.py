@@ -662,3 +662,26 @@ def test_check_and_map_tell_of_a_lock_by_one_rule(asleep: float, longest: float,
     (one,) = maps.draw([builders.result(work)]).operations
     assert report.brief(work) == said
     assert view.asleep(one.cells[0]) == said
+
+
+def test_who_sets_a_flag_holds_no_lock_and_is_not_told() -> None:
+    rows = [
+        (RTNL, REGISTER, 0, 20, 10, 1_000, 8_000, 900, 4, 60, 30),
+        (RTNL, CLEANUP, 0, 5, 5, 50, 500, 300, 0, 0, 0),
+        (OTHER, CLEANUP, 0, 5, 5, 50, 500, 300, 0, 0, 0),
+    ]
+    spans = [(one, taker, 0, 0, 5, 9, 0, 0) for one, taker, *_ in rows]
+    sleeps = [(one, taker, 0, 0, 0, 1, 70) for one, taker, *_ in rows]
+    found = HeldLocks(
+        timed(rows, sleeps, spans=spans),
+        SLEPT_IN,
+        operations=10,
+        name=lambda address: ("rtnl_mutex" if address == RTNL else "flag", ""),
+        code=lambda address: FUNCTIONS[address >> 8],
+        flag=lambda address: address == CLEANUP,
+    ).conclude(lambda address: True)
+    assert found is not None
+    (lock,) = found.locks
+    assert [one.by for one in lock.holders] == ["register_netdev"]
+    assert [one.by for one in lock.spans] == ["register_netdev"]
+    assert [one.ns for one in lock.holders[0].sleeps] == [7]

@@ -33,7 +33,9 @@ LOCKS = (
     "_raw_read_unlock __mutex_lock __mutex_add_waiter rwsem_mark_wake "
     "native_queued_spin_lock_slowpath synchronize_rcu "
     "synchronize_rcu_expedited rcu_barrier kmem_cache_free "
-    "percpu_down_write percpu_up_write rwsem_down_write_slowpath __flush_work schedule"
+    "percpu_down_write percpu_up_write rwsem_down_write_slowpath __flush_work schedule "
+    "down down_trylock down_interruptible __down up __folio_lock __lock_buffer unlock_buffer "
+    "out_of_line_wait_on_bit_lock"
 ).split()
 
 
@@ -159,6 +161,7 @@ def test_every_line_is_one_that_the_recorder_reads(kernel: Path) -> None:
     text = hooks.build(kernel, workload("kmem_cache_free", charge=("cleanup_net",))).text
     assert text.endswith("\n")
     numbered = {"syscall", "count", "charge", "sleep", "sleep_time", "sleep_lock", "sleep_take"}
+    numbered |= {"sleep_count", "sleep_bit"}
     for line in text.splitlines()[1:]:
         role, start, end, *number = line.split(" ")
         assert int(start, 16) < int(end, 16)
@@ -323,6 +326,13 @@ def test_functions_in_which_tasks_sleep_are_numbered_with_what_for(locked: Path)
         "rwsem_down_write_slowpath": ("sleep_lock", "lock"),
         "percpu_down_write": ("sleep_take", "lock"),
         "schedule": ("sleep", "event"),
+        "down": ("sleep_count", "lock"),
+        "down_trylock": ("sleep_count", "lock"),
+        "down_interruptible": ("sleep_count", "lock"),
+        "__down": ("sleep", "lock"),
+        "__folio_lock": ("sleep_bit", "lock"),
+        "__lock_buffer": ("sleep_bit", "lock"),
+        "out_of_line_wait_on_bit_lock": ("sleep_bit", "lock"),
     }
     for name, (role, kind) in roles.items():
         number, found = numbers[name]
@@ -333,6 +343,8 @@ def test_functions_in_which_tasks_sleep_are_numbered_with_what_for(locked: Path)
     copy = address(locked, "__mutex_lock.constprop.0")
     assert (*copy, number) in lines(built.text, "sleep_lock")
     assert lines(built.text, "give") == [address(locked, "percpu_up_write")]
+    assert lines(built.text, "up") == [address(locked, "up")]
+    assert "unlock_buffer" not in numbers
     assert "mutex_unlock" not in numbers
 
 

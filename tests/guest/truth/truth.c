@@ -14,6 +14,7 @@
 #define HELD _IO(0xb7, 5)
 #define HELD_BUSILY _IO(0xb7, 6)
 #define HELD_MOVED _IO(0xb7, 7)
+#define HELD_OTHERWISE _IO(0xb7, 8)
 
 static int truth;
 static unsigned long containers;
@@ -48,6 +49,8 @@ static void operation(const struct run *run, unsigned long n)
 		what = HELD_BUSILY;
 	if (!strcmp(run->variant, "held-moved"))
 		what = HELD_MOVED;
+	if (!strcmp(run->variant, "held-otherwise"))
+		what = HELD_OTHERWISE;
 	command(what, run, n);
 }
 

@@ -8,7 +8,8 @@ use crate::event::{Event, ATOMIC, STORE};
 use crate::format::kind;
 use crate::held::Kind;
 use crate::hooks::Waits;
-use crate::state::{state, Block, Site, State, CHECK_EVERY, KERNEL_BIT, NO_LEAF};
+use crate::site::{Site, NO_LEAF};
+use crate::state::{state, Block, State, CHECK_EVERY, KERNEL_BIT};
 use crate::table::LINE_SHIFT;
 use crate::translate::on_translate;
 use std::os::raw::{c_uint, c_void};
@@ -195,6 +196,13 @@ fn on_any_memory(s: &mut State, site: &Site, info: MemInfo, address: u64) {
         if changes && site.locks {
             c.mark(true, &mut s.locks, &mut s.owners);
         }
+        if !site.locks {
+            s.bit(cpu, site, address, what.size());
+        }
+    }
+    if site.counts {
+        let c = &mut s.cpus[cpu as usize];
+        c.count(address, store);
     }
     if site.leaf != NO_LEAF && !s.cpu(cpu).tracker.on_own_stack(address) {
         what = what.of(s.site_index(cpu, site));
@@ -332,7 +340,13 @@ pub extern "C" fn on_sleep_end(_: c_uint, data: *mut c_void) {
     if c.records() {
         let data = data as usize;
         c.leave_wait(data as u16, data >> 16 != 0, &mut s.locks);
+        c.mark(false, &mut s.locks, &mut s.owners);
     }
+}
+
+/// A function that waits ends in another one, and is left with that.
+pub extern "C" fn on_sleep_tail(_: c_uint, _: *mut c_void) {
+    state().here().tracker.locks().ends_in_next();
 }
 
 /// A function is entered that gives a lock back.
@@ -340,6 +354,14 @@ pub extern "C" fn on_give(_: c_uint, _: *mut c_void) {
     let c = state().here();
     if c.records() && c.works() {
         c.tracker.locks().giving();
+    }
+}
+
+/// A function is entered that gives a semaphore back.
+pub extern "C" fn on_up(_: c_uint, _: *mut c_void) {
+    let c = state().here();
+    if c.records() && c.works() {
+        c.tracker.locks().upping();
     }
 }
 

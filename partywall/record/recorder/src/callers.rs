@@ -4,7 +4,8 @@
 use crate::held::Moment;
 use crate::hooks::Role;
 use crate::locks::Seen;
-use crate::state::{State, NO_LEAF};
+use crate::site::NO_LEAF;
+use crate::state::State;
 
 impl State {
     /// What is seen when the running CPU leaves the task that it runs.
@@ -47,7 +48,7 @@ impl State {
     /// whether anybody who is known has it.
     fn progress(&mut self, lock: u64, now: &Moment) -> (u64, bool) {
         let each = self.locks.instruction_ns;
-        let done = self.locks.of.get(&lock).map_or(0, |sum| sum.progress);
+        let done = self.locks.done(lock);
         let running: Vec<u64> = self.cpus.iter().map(|c| c.tracker.stack()).collect();
         let parked = self.tasks.parked(&running);
         let parked = parked.filter_map(|locks| locks.progress(lock, done, None, now, each));

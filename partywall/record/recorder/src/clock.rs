@@ -50,6 +50,11 @@ impl Clock {
         self.word(cpu, self.expires)
     }
 
+    /// The eight bytes around `address`, as the running CPU has it mapped; in a callback.
+    pub fn around(&mut self, cpu: usize, address: u64) -> Option<u64> {
+        self.memory.read(cpu, address & !7)
+    }
+
     /// A word of the running CPU's own memory.
     fn word(&mut self, cpu: usize, at: u64) -> Option<u64> {
         if self.bases.len() <= cpu {

@@ -214,8 +214,26 @@ impl Cpu {
         let takes = atomic && (locks.expects() || locks.holds());
         if takes {
             locks.acquire(address, clock, sums);
+            locks.up(address, clock, sums);
         }
         takes
+    }
+
+    /// A function that takes a semaphore reads or writes at `address`.
+    pub fn count(&mut self, address: u64, written: bool) {
+        if self.works() && !self.tracker.on_own_stack(address) {
+            self.tracker.locks().count(address, written);
+        }
+    }
+
+    /// An instruction at `taker` sets a bit that may be a lock.
+    pub fn set_bit(&mut self, address: u64, bit: Option<u8>, taker: u64) {
+        if self.works() && !self.tracker.on_own_stack(address) {
+            let (clock, by) = (self.clock, self.who());
+            let locks = self.tracker.locks();
+            locks.by = by;
+            locks.set_bit(address, bit, taker, clock);
+        }
     }
 
     /// Writes down what was kept back, as far as it was work.

@@ -242,6 +242,8 @@ pub struct Sums {
     pub instruction_ns: u64,
     /// By the address of the lock's word.
     pub of: HashMap<u64, Sum>,
+    /// Of locks that are one bit, how many nanoseconds they were held for in all.
+    pub bits: HashMap<u64, u64>,
     /// By that, by the call that took it, and by whether that was in charged work.
     pub holds: HashMap<Key, Hold>,
     /// Functions that wait, from where they were called, by themselves and in no other one,
@@ -259,6 +261,12 @@ impl Sums {
             instruction_ns,
             ..Sums::default()
         }
+    }
+
+    /// Nanoseconds for which `lock` was held until it was last given back.
+    pub fn done(&self, lock: u64) -> u64 {
+        let whole = self.of.get(&lock).map_or(0, |sum| sum.progress);
+        whole.max(self.bits.get(&lock).copied().unwrap_or(0))
     }
 
     #[inline]

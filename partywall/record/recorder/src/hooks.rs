@@ -53,6 +53,8 @@ pub enum Role {
     Wakes,
     /// A function that gives a lock back, whose word it writes first of all.
     Give,
+    /// A function that gives a semaphore back, whose spinlock it takes first of all.
+    Up,
     /// Code that calls on behalf of others, against speculation.
     Thunk,
     /// A function that queues a work item; what it has another one do that marks the item as
@@ -78,13 +80,26 @@ pub enum Waits {
     ForTried,
     /// A lock that its caller has when it is left.
     ForOwn,
+    /// A semaphore, whose count it looks at; its caller may have it when it is left.
+    ForCount,
+    /// A lock that is one bit, which its caller has just tried to take.
+    ForBit,
 }
 
 impl Waits {
+    /// In the order of their numbers.
+    const ALL: [Waits; 6] = [
+        Waits::Other,
+        Waits::ForTime,
+        Waits::ForTried,
+        Waits::ForOwn,
+        Waits::ForCount,
+        Waits::ForBit,
+    ];
+
     /// What has this number; something else if it is no number of any.
     pub fn of(number: usize) -> Waits {
-        let all = [Waits::Other, Waits::ForTime, Waits::ForTried, Waits::ForOwn];
-        all.get(number).copied().unwrap_or(Waits::Other)
+        Waits::ALL.get(number).copied().unwrap_or(Waits::Other)
     }
 }
 
@@ -182,8 +197,9 @@ impl Hooks {
             "spin" => Role::Spin,
             "wait" => Role::Wait,
             "give" => Role::Give,
+            "up" => Role::Up,
             "wakes" => Role::Wakes,
-            "sleep" | "sleep_time" | "sleep_lock" | "sleep_take" => {
+            "sleep" | "sleep_time" | "sleep_lock" | "sleep_take" | "sleep_count" | "sleep_bit" => {
                 self.leaves += 1;
                 Role::Sleep {
                     number: number()?,
@@ -192,6 +208,8 @@ impl Hooks {
                         "sleep_time" => Waits::ForTime,
                         "sleep_lock" => Waits::ForTried,
                         "sleep_take" => Waits::ForOwn,
+                        "sleep_count" => Waits::ForCount,
+                        "sleep_bit" => Waits::ForBit,
                         _ => Waits::Other,
                     },
                 }
@@ -276,7 +294,7 @@ mod tests {
             what: Waits::ForTried,
         };
         assert_eq!(hooks.containing(0x2000).next().unwrap().role, role);
-        for what in [Waits::Other, Waits::ForTime, Waits::ForTried, Waits::ForOwn] {
+        for what in Waits::ALL {
             assert_eq!(Waits::of(what as usize), what);
         }
     }

@@ -18,7 +18,7 @@ fn is_legacy_prefix(byte: u8) -> bool {
 }
 
 /// The legacy prefixes of an instruction, and what follows them and a REX.
-fn split(bytes: &[u8]) -> (&[u8], &[u8]) {
+pub fn split(bytes: &[u8]) -> (&[u8], &[u8]) {
     let count = bytes.iter().take_while(|b| is_legacy_prefix(**b)).count();
     let (prefixes, rest) = bytes.split_at(count);
     match rest {

@@ -6,6 +6,7 @@
 //! translated anew with instrumentation, and records until as many stop
 //! markers were executed as windows are expected.
 
+pub mod bits;
 pub mod caused;
 pub mod checked;
 pub mod context;
@@ -41,6 +42,8 @@ mod clock;
 mod later;
 #[cfg(not(test))]
 mod plugin;
+#[cfg(not(test))]
+mod site;
 #[cfg(not(test))]
 mod state;
 #[cfg(not(test))]

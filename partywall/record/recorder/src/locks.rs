@@ -14,6 +14,8 @@ use crate::delays::Interrupt;
 use crate::held::{Kind, Moment, Reason, Sums, Who, NOWHERE};
 use crate::hooks::Waits;
 use crate::spans::{Course, Tried};
+use bits::Word;
+use counted::Counted;
 
 /// Locks that a task is thought to hold at most; with more, one was lost sight of.
 const DEPTH: usize = 32;
@@ -30,6 +32,9 @@ const NESTED: usize = 16;
 #[derive(Clone, Debug)]
 struct Held {
     address: u64,
+    word: Word,
+    /// Of a semaphore, its spinlock; 0 of others.
+    guard: u64,
     kind: Kind,
     /// The call that took it, and on whose behalf.
     taker: u64,
@@ -61,6 +66,10 @@ struct Held {
 struct Waiting {
     reason: Reason,
     what: Waits,
+    caller: u64,
+    counted: Counted,
+    /// It is left with the function that is entered next.
+    ends_in_next: bool,
     /// The lock that it waits for; 0 for anything else.
     lock: u64,
     /// How that is taken and by whom, if nothing was written to it yet.
@@ -97,6 +106,8 @@ pub struct Holder {
     out: Option<Seen>,
     /// What it writes next is the word of a lock that it gives back.
     gives: bool,
+    /// The spinlock that it takes next is of a semaphore that it gives back.
+    ups: bool,
     /// On whose behalf it works.
     pub by: Who,
     /// The timer's interrupt that woke it, since it was left.
@@ -111,8 +122,8 @@ impl Holder {
 
     /// The addresses of those that keep others out, in the order in which they were taken.
     pub fn exclusive(&self) -> impl Iterator<Item = u64> + '_ {
-        let known = |h: &&Held| h.kind == Kind::Exclusive && h.address != UNKNOWN;
-        self.held.iter().filter(known).map(|h| h.address)
+        let certain = |h: &&Held| h.keeps_out() && h.address != UNKNOWN;
+        self.held.iter().filter(certain).map(|h| h.address)
     }
 
     /// A lock function is entered, which was called at `taker`.
@@ -137,8 +148,7 @@ impl Holder {
             waiting.all += passed;
         }
         // What is shared keeps nobody out: the time belongs to the lock before it.
-        let exclusive = |h: &&mut Held| h.kind == Kind::Exclusive;
-        if let Some(last) = self.held.iter_mut().rev().find(exclusive) {
+        if let Some(last) = self.held.iter_mut().rev().find(|h| h.keeps_out()) {
             last.own += passed;
         }
     }
@@ -157,7 +167,7 @@ impl Holder {
             }
             None => self.entered.take(),
         };
-        let before = self.held.iter().position(|h| h.address == address);
+        let before = self.held.iter().position(|h| h.is_at(address));
         let (kind, taker, tried) = match (entered, before) {
             // Tried again, by the same function or another: it was not had before.
             (_, Some(at)) => {
@@ -182,10 +192,13 @@ impl Holder {
 
     fn take(&mut self, address: u64, kind: Kind, taker: u64, tried: Tried) {
         if self.held.len() == DEPTH {
-            self.held.remove(0);
+            let bit = self.held.iter().position(|h| h.word.is_bit());
+            self.held.remove(bit.unwrap_or(0));
         }
         self.held.push(Held {
             address,
+            word: Word::Whole,
+            guard: 0,
             kind,
             taker,
             by: self.by,
@@ -205,25 +218,11 @@ impl Holder {
         });
     }
 
-    /// A function is entered that gives a lock back: what it writes first is its word.
-    pub fn giving(&mut self) {
-        self.gives = true;
-    }
-
-    /// That is written: the last lock taken of which the word was not known has it there.
-    pub fn give(&mut self, address: u64) {
-        if std::mem::take(&mut self.gives) {
-            if let Some(held) = self.held.iter_mut().rev().find(|h| h.address == UNKNOWN) {
-                held.address = address;
-            }
-        }
-    }
-
     /// A write to `address` outside of lock functions: gives a lock back if it is one's word.
     #[inline(always)]
     /// Whether it is.
     pub fn write(&mut self, address: u64, clock: u64, sums: &mut Sums) -> bool {
-        let at = self.held.iter().rposition(|h| h.address == address);
+        let at = self.held.iter().rposition(|h| h.is_at(address));
         if let Some(at) = at {
             self.release(at, clock, sums);
         }
@@ -234,21 +233,7 @@ impl Holder {
         self.settle(clock);
         let held = self.held.remove(at);
         let awake = held.all * sums.instruction_ns;
-        let sum = sums.of.entry(held.address).or_default();
-        match held.kind {
-            Kind::Shared => {
-                sum.shared += 1;
-                sum.progress = sum.progress.max(held.began + awake + held.asleep);
-            }
-            Kind::Exclusive => {
-                sum.exclusive += 1;
-                sum.progress += awake + held.asleep;
-                sum.own += held.own;
-                sum.all += held.all;
-                sum.slept += held.slept as u64;
-                sum.waited += held.waited as u64;
-            }
-        }
+        held.count(awake, sums);
         held.tell(awake, &mut sums.spans);
         let hold = sums.hold(held.address, held.taker, held.kind, held.by);
         hold.whose.unseen |= held.unseen;
@@ -278,23 +263,29 @@ impl Holder {
         if self.waiting.len() == NESTED {
             self.waiting.clear();
         }
+        if let Some(outer) = self.waiting.last_mut() {
+            outer.queues();
+        }
         // Kernels that check locks try only here.
         let tried = what == Waits::ForTried;
         let pending = if tried { self.entered.take() } else { None };
-        let lock = match self.held.last() {
+        let lock = match self.held.iter().rev().find(|h| !h.word.is_bit()) {
+            _ if what == Waits::ForBit => self.tried_bit(),
             _ if !tried => 0,
             _ if pending.is_some() => PENDING,
             Some(last) => last.address,
             None => 0,
         };
-        let at = if what == Waits::ForTried {
-            lock
-        } else {
-            caller
+        let at = match what {
+            Waits::ForTried | Waits::ForBit | Waits::ForCount => lock,
+            _ => caller,
         };
         self.waiting.push(Waiting {
             reason: Reason { function, at },
             what,
+            caller,
+            counted: Counted::default(),
+            ends_in_next: false,
             lock,
             pending,
             all: 0,
@@ -323,17 +314,21 @@ impl Holder {
             wait.times.add(awake, whole.asleep, whole.at_most);
             wait.unlocked += whole.unlocked;
         }
-        let (lock, caller, tried) = (whole.lock, whole.reason.at, whole.tried);
+        let whole = whole.clone();
         self.waiting.truncate(at);
-        if lock != 0 {
-            self.begin(lock, sums);
+        if whole.lock != 0 {
+            self.begin(whole.lock, sums);
         }
         for held in &mut self.held {
             held.depth = held.depth.min(at);
         }
-        if takes {
-            self.take(UNKNOWN, Kind::Exclusive, caller, tried);
+        match whole.what {
+            Waits::ForBit => self.had_bit(whole.lock),
+            Waits::ForCount => self.counted(&whole),
+            _ if takes => self.take(UNKNOWN, Kind::Exclusive, whole.caller, whole.tried),
+            _ => {}
         }
+        self.leave_outer(clock, sums);
     }
 
     /// Whether it counts how long it sleeps that is switched away from here.
@@ -369,7 +364,7 @@ impl Holder {
         let slept = self.slept(&out, &seen, instruction_ns);
         let passed = seen.now.passed(&out.now);
         let trying = self.trying();
-        let keeps_out = |h: &&mut Held| h.kind == Kind::Exclusive && trying != Some(h.address);
+        let keeps_out = |h: &&mut Held| h.keeps_out() && trying != Some(h.address);
         let locked = match self.held.iter_mut().rev().find(keeps_out) {
             Some(last) if trying.is_none() => {
                 last.own_asleep += slept;
@@ -405,7 +400,7 @@ impl Holder {
             if !locked {
                 waiting.unlocked += slept;
             }
-            if inner != Some(Waits::ForTime) {
+            if inner != Some(Waits::ForTime) || waiting.what == Waits::ForCount {
                 waiting.tried.sleep(slept, left, back);
             }
             inner = Some(waiting.what);
@@ -419,8 +414,15 @@ impl Holder {
         self.entered = None;
         self.out = None;
         self.gives = false;
+        self.ups = false;
     }
 }
+
+#[path = "locks_bits.rs"]
+mod bits;
+
+#[path = "locks_counted.rs"]
+mod counted;
 
 #[path = "locks_sleep.rs"]
 mod sleep;
@@ -428,6 +430,10 @@ mod sleep;
 #[cfg(test)]
 #[path = "locks_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "locks_bits_tests.rs"]
+mod bits_tests;
 
 #[cfg(test)]
 #[path = "locks_sleep_tests.rs"]

@@ -2,11 +2,45 @@
 //! How long a task sleeps, which depends on what it waits for, and when.
 
 use super::{Held, Holder, Seen};
-use crate::held::{Kind, Moment, NOWHERE};
+use crate::held::{Kind, Moment, Sums, NOWHERE};
 use crate::hooks::Waits;
 use crate::spans::{Span, Spans};
 
 impl Held {
+    /// Whether it is the lock whose word is at `address`, and not one bit of it.
+    pub(super) fn is_at(&self, address: u64) -> bool {
+        self.address == address && !self.word.is_bit()
+    }
+
+    /// It is had alone, for certain.
+    pub(super) fn keeps_out(&self) -> bool {
+        self.kind == Kind::Exclusive && !self.word.is_bit()
+    }
+
+    /// It is given back after so many nanoseconds awake.
+    pub(super) fn count(&self, awake: u64, sums: &mut Sums) {
+        let ns = awake + self.asleep;
+        if self.word.is_bit() {
+            *sums.bits.entry(self.address).or_default() += ns;
+            return;
+        }
+        let sum = sums.of.entry(self.address).or_default();
+        match self.kind {
+            Kind::Shared => {
+                sum.shared += 1;
+                sum.progress = sum.progress.max(self.began + ns);
+            }
+            Kind::Exclusive => {
+                sum.exclusive += 1;
+                sum.progress += ns;
+                sum.own += self.own;
+                sum.all += self.all;
+                sum.slept += self.slept as u64;
+                sum.waited += self.waited as u64;
+            }
+        }
+    }
+
     /// It is given back: from when to when it was slept for, and had with sleep in it.
     pub(super) fn tell(&self, awake: u64, spans: &mut Spans) {
         let longest = self.reasons.iter().max_by_key(|known| known.2);

@@ -6,21 +6,20 @@
 //! to its end, or not, on the vCPU on which it began: who runs is asked once for
 //! each, and not taken from what QEMU tells the other callbacks (see vcpu.rs).
 
-use crate::abi::{self, MemInfo, PluginId};
+use crate::abi::{self, PluginId};
 use crate::callbacks::translate_anew;
 use crate::clock::Clock;
 use crate::context::{self, kind_of, Tasks};
 use crate::cpu::{Cpu, Outcome, Party};
 use crate::delays::Delays;
-use crate::event::{What, ATOMIC, BLOCK, PAUSE, STORE};
+use crate::event::{What, BLOCK, PAUSE};
 use crate::format::Recording;
 use crate::held::Sums;
-use crate::hooks::{Hooks, Role};
-use crate::insn;
+use crate::hooks::Hooks;
+use crate::site::Site;
 use crate::turns::Owners;
 #[cfg(registers)]
 use crate::vcpu::Running;
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::os::raw::{c_int, c_uint};
 use std::path::{Path, PathBuf};
@@ -32,68 +31,6 @@ pub const KERNEL_BIT: u64 = 1 << 63;
 
 /// Blocks of kernel code between looks at how much memory the tables hold.
 pub const CHECK_EVERY: u32 = 1 << 16;
-
-pub const NO_LEAF: u16 = u16::MAX;
-const NO_CALLER: u64 = u64::MAX;
-
-/// One instrumented instruction. Interned, so that retranslation costs nothing.
-pub struct Site {
-    pub address: u64,
-    pub index: u32,
-    pub atomic: bool,
-    /// A string instruction, which makes many accesses.
-    pub repeated: bool,
-    /// In a function that takes a lock or spins for one.
-    pub locks: bool,
-    /// In a function that gives a lock back.
-    pub gives: bool,
-    /// The leaf function it is in.
-    pub leaf: u16,
-    /// None of these, and not atomic.
-    pub plain: bool,
-    /// The caller of that function that was seen last, and the index for it.
-    pub last: Cell<(u64, u32)>,
-    /// What QEMU said of its last load and its last store, and what that means:
-    /// asking QEMU costs two calls, and an instruction's answer hardly changes.
-    pub decoded: [Cell<Decoded>; 2],
-}
-
-#[derive(Clone, Copy, Default)]
-pub struct Decoded {
-    pub info: MemInfo,
-    /// Nothing yet if it has no size.
-    pub what: What,
-}
-
-impl Site {
-    /// What an access of this instruction is of which QEMU says `info`.
-    #[inline(always)]
-    pub fn decode(&self, info: MemInfo) -> What {
-        for known in &self.decoded {
-            let known = known.get();
-            if known.info == info && known.what.size() != 0 {
-                return known.what;
-            }
-        }
-        self.ask(info)
-    }
-
-    #[cold]
-    fn ask(&self, info: MemInfo) -> What {
-        // SAFETY: the decoders look only at the word QEMU passed.
-        let (size, store) = unsafe {
-            (
-                1 << abi::qemu_plugin_mem_size_shift(info),
-                abi::qemu_plugin_mem_is_store(info),
-            )
-        };
-        let flag = |bit, set| if set { bit } else { 0 };
-        let flags = flag(STORE, store) | flag(ATOMIC, self.atomic);
-        let what = What::new(self.index, size, flags);
-        self.decoded[store as usize].set(Decoded { info, what });
-        what
-    }
-}
 
 /// One instrumented block of kernel code; interned likewise.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -295,55 +232,6 @@ impl State {
     pub fn parties(&self) -> impl Iterator<Item = &Party> {
         let own = self.cpus.iter().map(|c| &c.own);
         own.chain(self.cpus.iter().flat_map(|c| &c.threads))
-    }
-
-    pub fn site(&mut self, address: u64, bytes: &[u8]) -> &'static Site {
-        let atomic = insn::is_atomic(bytes);
-        let (sites, hooks) = (&mut self.sites, &self.hooks);
-        self.interned.entry((address, atomic)).or_insert_with(|| {
-            sites.push((address, 0));
-            let locks = hooks
-                .containing(address)
-                .any(|h| matches!(h.role, Role::Lock | Role::LockShared | Role::Spin));
-            let gives = hooks.containing(address).any(|h| h.role == Role::Give);
-            let leaf = hooks.containing(address).find_map(|h| match h.role {
-                Role::Leaf(n) => Some(n),
-                _ => None,
-            });
-            let repeated = insn::is_repeated(bytes);
-            Box::leak(Box::new(Site {
-                address,
-                index: (sites.len() - 1) as u32,
-                atomic,
-                repeated,
-                locks,
-                gives,
-                plain: !(atomic || repeated || locks || gives || leaf.is_some()),
-                leaf: leaf.unwrap_or(NO_LEAF),
-                last: Cell::new((NO_CALLER, 0)),
-                decoded: Default::default(),
-            }))
-        })
-    }
-
-    /// Index of `site` as called by the function that `cpu` came from.
-    #[inline(always)]
-    pub fn site_index(&mut self, cpu: c_uint, site: &Site) -> u32 {
-        if site.leaf == NO_LEAF {
-            return site.index;
-        }
-        let caller = *self.cpus[cpu as usize].tracker.caller(site.leaf);
-        let (last, index) = site.last.get();
-        if caller == last {
-            return index;
-        }
-        let sites = &mut self.sites;
-        let index = *self.called.entry((site.index, caller)).or_insert_with(|| {
-            sites.push((site.address, caller));
-            (sites.len() - 1) as u32
-        });
-        site.last.set((caller, index));
-        index
     }
 
     pub fn block(&mut self, block: Block) -> &'static Block {

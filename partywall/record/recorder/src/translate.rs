@@ -9,7 +9,8 @@ use crate::event::What;
 use crate::hooks::{Hooks, Role, Waits};
 use crate::insn;
 use crate::later::*;
-use crate::state::{state, Block, Site, State, KERNEL_BIT, NO_LEAF};
+use crate::site::{Site, NO_LEAF};
+use crate::state::{state, Block, State, KERNEL_BIT};
 use std::os::raw::{c_int, c_void};
 
 fn on_access(insn: *mut Insn, callback: abi::MemCb) {
@@ -78,11 +79,16 @@ fn hook(s: &State, insn: *mut Insn, address: u64, bytes: &[u8]) {
                 let number = number as usize | (what as usize) << 16;
                 on_exec(insn, on_sleep, number | entry(address) << 32);
             }
+            Role::Sleep {
+                what: Waits::ForBit,
+                ..
+            } if leaves() && waits_on(&s.hooks, bytes, address) => on_exec(insn, on_sleep_tail, 0),
             Role::Sleep { number, what, .. } if leaves() => {
                 let takes = (what == Waits::ForOwn) as usize;
                 on_exec(insn, on_sleep_end, number as usize | takes << 16);
             }
             Role::Wakes => on_access(insn, on_wakes),
+            Role::Up if enters => on_exec(insn, on_up, 0),
             Role::Give if enters => on_exec(insn, on_give, 0),
             Role::Wait if enters => on_exec(insn, on_wait, 0),
             Role::Queue if enters => on_exec(insn, on_queue, 1),
@@ -113,6 +119,14 @@ fn tail_calls_leaf(hooks: &Hooks, bytes: &[u8], address: u64) -> bool {
                 && h.start == to
                 && !(h.start..h.end).contains(&address)
         })
+    })
+}
+
+/// Whether a jump at `address` goes to the start of a function that waits.
+fn waits_on(hooks: &Hooks, bytes: &[u8], address: u64) -> bool {
+    insn::target(bytes, address).map_or(false, |to| {
+        let mut there = hooks.containing(to);
+        there.any(|h| matches!(h.role, Role::Sleep { .. }) && h.start == to)
     })
 }
 

@@ -14,13 +14,17 @@
 #include <linux/interrupt.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/list_bl.h>
 #include <linux/percpu-rwsem.h>
 #include <linux/percpu.h>
 #include <linux/proc_fs.h>
 #include <linux/rcupdate.h>
 #include <linux/rwsem.h>
+#include <linux/semaphore.h>
+#include <linux/seqlock.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
+#include <linux/wait_bit.h>
 #include <linux/workqueue.h>
 
 #define CONTAINERS 64
@@ -576,6 +580,106 @@ static noinline int truth_hold_moved(void)
 	return error;
 }
 
+/*
+ * Locks that are no word of their own: a semaphore's count, and bits beside others, which
+ * are set and cleared meanwhile.
+ */
+struct truth_bits {
+	unsigned long bits;
+} ____cacheline_aligned;
+
+/* An instruction that lies on two pages is not seen for what it is by QEMU 7.2's plugins. */
+#define __within_page __aligned(256)
+
+#define LOCK_BIT 5
+#define OTHER_BIT 9
+
+static struct {
+	struct semaphore lock;
+} ____cacheline_aligned truth_held_semaphore;
+static struct truth_bits truth_held_bit, truth_held_spun, truth_held_stored;
+static struct truth_bits truth_held_flag, truth_held_tried;
+static struct {
+	struct hlist_bl_head head;
+} ____cacheline_aligned truth_held_bucket;
+static struct {
+	seqlock_t lock;
+} ____cacheline_aligned truth_held_written;
+
+static noinline void truth_hold_semaphore(void)
+{
+	down(&truth_held_semaphore.lock);
+	usleep_range(HELD_SHORT, HELD_SHORT);
+	up(&truth_held_semaphore.lock);
+}
+
+static __always_inline void other_bit(unsigned long *bits)
+{
+	set_bit(OTHER_BIT, bits);
+	clear_bit(OTHER_BIT, bits);
+}
+
+static noinline __within_page void truth_hold_bit(void)
+{
+	wait_on_bit_lock(&truth_held_bit.bits, LOCK_BIT, TASK_UNINTERRUPTIBLE);
+	other_bit(&truth_held_bit.bits);
+	usleep_range(HELD_LONG, HELD_LONG);
+	clear_bit_unlock(LOCK_BIT, &truth_held_bit.bits);
+	smp_mb__after_atomic();
+	wake_up_bit(&truth_held_bit.bits, LOCK_BIT);
+}
+
+static noinline __within_page void truth_hold_spun(void)
+{
+	bit_spin_lock(LOCK_BIT, &truth_held_spun.bits);
+	other_bit(&truth_held_spun.bits);
+	awake(HELD_ROUNDS);
+	bit_spin_unlock(LOCK_BIT, &truth_held_spun.bits);
+}
+
+/* Given back by what is written to the word, as rht_assign_unlock() does. */
+static noinline __within_page void truth_hold_stored(void)
+{
+	bit_spin_lock(LOCK_BIT, &truth_held_stored.bits);
+	WRITE_ONCE(truth_held_stored.bits, BIT(LOCK_BIT) | BIT(OTHER_BIT));
+	awake(HELD_ROUNDS);
+	WRITE_ONCE(truth_held_stored.bits, 0);
+	preempt_enable();
+}
+
+static noinline __within_page void truth_hold_bucket(void)
+{
+	struct hlist_bl_node node;
+
+	INIT_HLIST_BL_NODE(&node);
+	hlist_bl_lock(&truth_held_bucket.head);
+	hlist_bl_add_head(&node, &truth_held_bucket.head);
+	awake(HELD_ROUNDS);
+	hlist_bl_del(&node);
+	hlist_bl_unlock(&truth_held_bucket.head);
+}
+
+/* The spinlock in it is had for as long. */
+static noinline void truth_hold_written(void)
+{
+	write_seqlock(&truth_held_written.lock);
+	awake(HELD_ROUNDS);
+	write_sequnlock(&truth_held_written.lock);
+}
+
+/* No lock: a flag that nobody waits for, and a bit that nobody gets. */
+static noinline __within_page void truth_no_lock(void)
+{
+	if (!test_and_set_bit(LOCK_BIT, &truth_held_flag.bits)) {
+		awake(HELD_ROUNDS);
+		clear_bit(LOCK_BIT, &truth_held_flag.bits);
+	}
+	if (!test_and_set_bit_lock(LOCK_BIT, &truth_held_tried.bits))
+		clear_bit_unlock(LOCK_BIT, &truth_held_tried.bits);
+	awake(HELD_ROUNDS);
+	other_bit(&truth_held_tried.bits);
+}
+
 #define TRUTH_OPERATION _IO(0xb7, 1)
 #define TRUTH_SETTLE _IO(0xb7, 2)
 /* As the emulator has it: a container's window may be over before the next one's. */
@@ -588,6 +692,8 @@ static noinline int truth_hold_moved(void)
 #define TRUTH_HELD_BUSILY _IO(0xb7, 6)
 /* The same by who changes the CPU meanwhile. */
 #define TRUTH_HELD_MOVED _IO(0xb7, 7)
+/* Locks that are a bit, or a count. */
+#define TRUTH_HELD_OTHERWISE _IO(0xb7, 8)
 
 static long truth_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
@@ -621,6 +727,16 @@ static long truth_ioctl(struct file *file, unsigned int command, unsigned long a
 	if (command == TRUTH_HELD_BUSILY) {
 		truth_hold_queue();
 		truth_hold_beside(&op);
+		return 0;
+	}
+	if (command == TRUTH_HELD_OTHERWISE) {
+		truth_hold_semaphore();
+		truth_hold_bit();
+		truth_hold_spun();
+		truth_hold_stored();
+		truth_hold_bucket();
+		truth_hold_written();
+		truth_no_lock();
 		return 0;
 	}
 	if (command == TRUTH_HELD_MOVED)
@@ -683,6 +799,9 @@ static int __init truth_init(void)
 	mutex_init(&truth_held_beside.lock);
 	mutex_init(&truth_held_moved.lock);
 	init_rwsem(&truth_held_rwsem.lock);
+	sema_init(&truth_held_semaphore.lock, 1);
+	seqlock_init(&truth_held_written.lock);
+	set_bit(LOCK_BIT, &truth_held_tried.bits);
 	if (percpu_init_rwsem(&truth_held_percpu.lock))
 		return -ENOMEM;
 
