@@ -235,7 +235,7 @@ def waits_for_lock(function: str) -> bool:
     return function in TRIED or bool(COUNTED.match(function) or BIT.match(function))
 
 
-_SETS_BIT = re.compile(r"(?:arch_)?test_and_set_bit\Z")
+_SETS_BIT = re.compile(r"(?:arch_)?(?:test_and_)?set_bit\Z")
 _LOCKS_BIT = re.compile(
     r"test_and_set_bit_lock\Z|bit_spin_(?:try)?lock|hlist_bl_lock|\w*trylock|wait_on_bit_lock"
 )
@@ -248,6 +248,8 @@ def only_sets_bit(inlined: Iterable[str]) -> bool:
 
     >>> [only_sets_bit(("test_and_set_bit", by)) for by in ("hlist_bl_lock", "queue_work_on")]
     [False, True]
+    >>> only_sets_bit(("arch_set_bit", "set_bit", "cpumask_set_cpu"))
+    True
     """
     names = tuple(inlined)
     return any(map(_SETS_BIT.match, names)) and not any(map(_LOCKS_BIT.match, names))
