@@ -74,7 +74,9 @@ impl Holder {
     pub fn set_bit(&mut self, address: u64, bit: Option<u8>, taker: u64, clock: u64) {
         self.settle(clock);
         // One that lies in the next eight bytes is not known.
-        let bit = bit.map(|bit| numbered(address, bit)).filter(|bit| *bit < 64);
+        let bit = bit
+            .map(|bit| numbered(address, bit))
+            .filter(|bit| *bit < 64);
         let same = |h: &Held| match h.word {
             Word::Bit(known) => known.is_none() || bit.is_none() || known == bit,
             Word::Whole => false,
