@@ -39,7 +39,9 @@ def test_ready_made_servers_hand_out_a_file_and_what_they_share_has_names(
     assert found.named > 0.97
     # To look it up and to open it AppArmor takes a buffer each: of none that is missing so many.
     (buffers,) = [wall for wall in found.objects if "aa_buffers_lock" in wall.name]
-    assert buffers.transfers > 6
+    # Of two containers in one window one may have answered more than the other: then fewer move.
+    assert buffers.transfers_at is not None
+    assert buffers.transfers_at > 6
 
 
 def test_postgres_finds_a_row_in_its_own_memory(check: Callable[..., Checked]) -> None:
