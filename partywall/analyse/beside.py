@@ -64,13 +64,16 @@ def touch(
     """
     scale = (at - 1) / len(neighbour.containers)
     mine, theirs = (_columns(parties, side) for side in (victim, neighbour))
+    # What a container left for later, and another one's CPU did, is no process of its.
+    processes = np.count_nonzero(parties.thread[mine] == 0)
 
     def moved(reads: Array, writes: Array) -> Array:
         """Transfers of each line for one process, on average."""
         wrote = writes[:, theirs].sum(axis=1, keepdims=True) / neighbour.window * scale
         visited = wrote + reads[:, theirs].sum(axis=1, keepdims=True) / neighbour.window * scale
         read, written = (counts[:, mine] / victim.window for counts in (reads, writes))
-        return np.asarray((np.minimum(written, visited) + np.minimum(read, wrote)).mean(axis=1))
+        found = np.minimum(written, visited) + np.minimum(read, wrote)
+        return np.asarray(found.sum(axis=1) / processes)
 
     own = moved(lines.reads, lines.writes)
     both = moved(lines.reads + lines.late_reads, lines.writes + lines.late_writes)

@@ -95,7 +95,9 @@ class Judgement:
         between = scope == "between"
         self.sharers = topology.containers if between else topology.cpus
         groups = parties.container if between else parties.cpu % topology.cpus
-        groups = np.where(parties.container >= 0, groups, -1)
+        # On another container's CPU nobody is one of the CPUs of one's own.
+        there = parties.container >= 0 if between else parties.thread == 0
+        groups = np.where(there, groups, -1)
         # Of threads that do charged work there may be more than CPUs, each with few lines: what
         # they do says nothing of containers, and of one slice nothing is told.
         own, slices = groups >= 0, np.ones(len(groups))

@@ -413,12 +413,18 @@ class FakeJudgement:
         self.back[-1, 2:] = False
 
 
-def touched(reads: Any, writes: Any, judgement: FakeJudgement, names: list[str]) -> Touch:
+def touched(
+    reads: Any,
+    writes: Any,
+    judgement: FakeJudgement,
+    names: list[str],
+    parties: Parties | None = None,
+) -> Touch:
     """What the second of two sides does to the first in the foreground."""
     nothing = np.zeros_like(writes)
     visits = {"late_reads": nothing, "late_writes": nothing, "number": np.arange(len(writes))}
     lines = type("L", (), {"reads": reads, "writes": writes, **visits})()
-    parties = Parties(np.arange(4), np.zeros(4, np.uint64), np.arange(4))
+    parties = parties or Parties(np.arange(4), np.zeros(4, np.uint64), np.arange(4))
     number = lines.number
     judged = Judged(Kind.FOREGROUND, number, judgement, names.__getitem__)  # type: ignore[arg-type]
     one, other = two_sides()
@@ -436,6 +442,15 @@ def test_a_victims_transfers_are_what_neighbours_can_cause() -> None:
         "counter": pytest.approx(2.0),
         "word": pytest.approx(0.04),
     }
+
+
+def test_what_a_victim_left_for_another_ones_cpu_is_no_process_of_its() -> None:
+    # What is left for later is a party of its own, which foreground work has nothing of.
+    writes = np.array([[200, 200, 100, 100, 0]])
+    thread = np.array([0, 0, 0, 0, (3 << 14) + 1], np.uint64)
+    parties = Parties(np.array([0, 1, 2, 3, 2]), thread, np.array([0, 1, 2, 3, 0]))
+    found = touched(np.zeros_like(writes), writes, FakeJudgement(2), ["counter"], parties)
+    assert [each.transfers for each in found.objects] == [pytest.approx(2.0)]
 
 
 def test_a_variable_of_each_cpu_is_one_object() -> None:
