@@ -228,8 +228,10 @@ def test_who_waits_for_a_semaphore_or_a_bit_does_so_while_others_have_it(
     (holder,) = lock(otherwise, name).holders
     each = HELD_FOR[name]
     assert 0 < holder.tried <= 1
-    most = (CONTAINERS - 1) * each * (1 + TOLERANCE)
-    assert each * (1 - TOLERANCE) < holder.longest_tried_ns < most
+    assert holder.longest_tried_ns > each * (1 - TOLERANCE)
+    # A semaphore is had in turn; who is woken for a bit may find that another one took it.
+    if name == "truth_held_semaphore":
+        assert holder.longest_tried_ns < (CONTAINERS - 1) * each * (1 + TOLERANCE)
 
 
 @pytest.mark.parametrize("name", SPUN)
