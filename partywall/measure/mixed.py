@@ -14,15 +14,15 @@ from pathlib import Path
 
 from partywall import guest
 from partywall.analyse import names
-from partywall.core.errors import EnvironmentProblem, PartywallError, UsageProblem
+from partywall.core.errors import PartywallError, UsageProblem
 from partywall.core.progress import Progress
 from partywall.guest import Guest, image, mixed, roots
 from partywall.guest.sitting import Round
 from partywall.measure import run, served
-from partywall.measure.plan import Plan, check_windows, say_if_long
+from partywall.measure.plan import Plan, record, say_if_long
 from partywall.measure.run import Call
 from partywall.measure.sitting import alike, counting_all, touches
-from partywall.record import hooks, recording
+from partywall.record import hooks
 from partywall.record.plugin import recorder
 from partywall.results.touches import Touch
 from partywall.workloads import joined
@@ -103,13 +103,7 @@ def measure(plan: Plan, each: Round, plugin: Path, memory: int, progress: Progre
     )
     watched = hooks.build(plan.kernel.vmlinux, counting_all([each]))
     with Guest(plan.settings(parts, watched, plugin, memory, disk=disk)) as machine:
-        with progress.step(f"{each.title}: guest", guest.expected_seconds(plan.topology)):
-            try:
-                recorded = recording.load(machine.wait())
-            except EnvironmentProblem:
-                names.check_build(machine.said("build"), plan.kernel)
-                raise
-        check_windows(recorded, plan.topology)
+        recorded = record(machine, plan, each.title, progress)
         each = _counted(each, machine.console, plan)
         say_if_long(recorded, each.title, progress)
         with progress.step(f"{each.title}: walls and their names"):

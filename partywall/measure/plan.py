@@ -226,14 +226,7 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
     watched = hooks.build(plan.kernel.vmlinux, plan.workload)
     settings = plan.settings(parts, watched, plugin, memory, disk=disk)
     with Guest(settings) as machine:
-        with progress.step(f"{plan.title}: guest", guest.expected_seconds(plan.topology)):
-            try:
-                recorded = recording.load(machine.wait())
-            except EnvironmentProblem:
-                # Addresses from another build mislead the recorder in any way.
-                names.check_build(machine.said("build"), plan.kernel)
-                raise
-        check_windows(recorded, plan.topology)
+        recorded = record(machine, plan, plan.title, progress)
         if plan.workload.client:
             counted = {"window": served.requests(machine.console, plan.topology)}
             plan = replace(plan, workload=plan.workload.model_copy(update=counted))
@@ -251,6 +244,22 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
             else:
                 found = found.model_copy(update={"memory": left})
         return Measured(found, machine.said("version") or "unknown")
+
+
+def record(machine: Guest, plan: Plan, title: str, progress: Progress) -> Recording:
+    """Wait for the windows of a guest that was started, and return what was recorded in them.
+
+    EnvironmentProblem as for `Guest.wait`, and if not every CPU had its one window.
+    """
+    with progress.step(f"{title}: guest", guest.expected_seconds(plan.topology)):
+        try:
+            recorded = recording.load(machine.wait())
+        except EnvironmentProblem:
+            # Addresses from another build mislead the recorder in any way.
+            names.check_build(machine.said("build"), plan.kernel)
+            raise
+    check_windows(recorded, plan.topology)
+    return recorded
 
 
 def check_windows(recorded: Recording, topology: Topology) -> None:
