@@ -512,7 +512,7 @@ def embedded(tmp_path: Path, data: bytes) -> str | None:
     return embedded_config(path)
 
 
-PACKED = gzip.compress(CONFIG.encode())
+PACKED = gzip.compress(CONFIG.encode(), mtime=0)
 
 
 def test_a_kernel_may_carry_its_configuration(tmp_path: Path) -> None:
@@ -532,7 +532,7 @@ def test_a_kernel_may_carry_its_configuration(tmp_path: Path) -> None:
         b"IKCFG_ST" + PACKED[:-8] + bytes(8) + b"IKCFG_ED",
         b"IKCFG_ST\x1f\x8bIKCFG_ED",
         b"IKCFG_ST\x1f\x8b\x07" + PACKED[3:] + b"IKCFG_ED",
-        b"IKCFG_ST" + gzip.compress(b"\xff\xfe") + b"IKCFG_ED",
+        b"IKCFG_ST" + gzip.compress(b"\xff\xfe", mtime=0) + b"IKCFG_ED",
     ],
 )
 def test_a_damaged_configuration_is_none(tmp_path: Path, data: bytes) -> None:
