@@ -113,7 +113,7 @@ def unmet(wanted: str, got: str) -> list[str]:
     said: dict[str, str | None] = {}
     for line in wanted.splitlines():
         if on := re.fullmatch(r"(CONFIG_\w+)=(.*)", line):
-            said[on[1]] = on[2]
+            said[on[1]] = None if on[2] == "n" else on[2]
         elif off := re.fullmatch(r"# (CONFIG_\w+) is not set", line):
             said[off[1]] = None
     return [

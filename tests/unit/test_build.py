@@ -76,6 +76,8 @@ def test_the_last_word_on_an_option_counts() -> None:
     assert build.unmet("# CONFIG_A is not set\nCONFIG_A=y\n", "CONFIG_A=y\n") == []
     assert build.unmet("CONFIG_A=y\n# CONFIG_A is not set\n", "CONFIG_A=y\n") == ["no CONFIG_A"]
     assert build.unmet('CONFIG_A=""\n', 'CONFIG_A=""\n') == []
+    assert build.unmet("CONFIG_A=n\n", "# CONFIG_A is not set\n") == []
+    assert build.unmet("CONFIG_A=n\n", "CONFIG_A=m\n") == ["no CONFIG_A"]
 
 
 LOG = """\
