@@ -70,7 +70,7 @@ class Asleep(Model):
 class Cell(Model):
     """An operation on a kernel. ``failed``: why there is no figure, if there is none."""
 
-    verdict: str = Field(default="", description="walls, no wall or isolated.")
+    verdict: str = Field(default="", description="walls, no wall, isolated, isolated in its calls.")
     transfers: float = Field(
         default=0.0, description="Per operation, on all lines, deferred work too."
     )

@@ -27,6 +27,7 @@ from partywall.analyse.transfers import Lines, Parties
 from partywall.core.topology import Scope, Topology
 from partywall.record.recording import LINE_SHIFT, Kind, Recording
 from partywall.results import counts, result, sites
+from partywall.results.left import Left
 
 Array = npt.NDArray[Any]
 
@@ -223,8 +224,12 @@ class Work:
         judged: Judgement,
         objects: dict[int, result.LineObject],
         locked: Mapping[int, float],
+        left: list[Left] | None,
     ) -> result.Deferred:
-        """Return the verdict on this work, if it is what system calls put off."""
+        """Return the verdict on this work, if it is what system calls put off.
+
+        ``left``: how much of it there was, None if that is not known.
+        """
         walls = self.walls(judged, locked)
         at = self._setting.at is not None
         return result.Deferred(
@@ -234,6 +239,7 @@ class Work:
             objects=[wall for wall, _ in walls],
             walls=[line for _, lines in walls for line in lines],
             passing=self.passing(judged, objects),
+            left=left,
         )
 
     def to_touch(self) -> Judged:

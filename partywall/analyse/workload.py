@@ -9,7 +9,7 @@ import drgn
 import numpy as np
 import numpy.typing as npt
 
-from partywall.analyse import names, pairs, transfers, under, verdict
+from partywall.analyse import later, names, pairs, transfers, under, verdict
 from partywall.analyse.beside import Side, touch
 from partywall.analyse.held import HeldLocks, taken_by_several, used_by_several
 from partywall.analyse.judgement import Judgement
@@ -21,10 +21,11 @@ from partywall.core.topology import Scope, Topology
 from partywall.kernels import Kernel
 from partywall.record.functions import in_source, only_sets_bit
 from partywall.record.hooks import Hooks
-from partywall.record.recording import CALLBACK, LINE_SHIFT, LINE_SIZE, WORK, Kind, Recording
+from partywall.record.recording import LINE_SHIFT, LINE_SIZE, Kind, Recording
 from partywall.results import result
 from partywall.results.counts import CallCount, Instructions
 from partywall.results.held import Held
+from partywall.results.locks import Lock
 from partywall.results.touches import Touch
 from partywall.workloads import Workload
 
@@ -69,6 +70,7 @@ class Analysis:
             names.ContextNamer(prog, recorded.stacks.tolist(), watched.charged),
         )
         self._code = known.code
+        self._contexts = known.contexts
         of = (self._visits.moving(), setting.parties, setting.operations)
         ran = topology.containers
         self._lines = transfers.analyse(*of, ran=ran, at=setting.at)
@@ -95,6 +97,7 @@ class Analysis:
             inside = [own.wall(row, inner, "within") for row in worst_first(inner.moved, only)]
         background, background_total = self._background()
         calls = self._calls()
+        left = later.left(self._recorded, name=self._contexts.name, operations=operations)
         beneath = under.under(
             self._recorded,
             {
@@ -135,7 +138,7 @@ class Analysis:
             locks=self._locks(judged, judged_late, beneath),
             waits=[call for call in calls[len(self._watched.counted) :] if call.per_op],
             held=self._held(judged),
-            deferred=self._late.deferred(judged_late, put_off, beneath.shares[Kind.DEFERRED]),
+            deferred=self._late.deferred(judged_late, put_off, beneath.shares[Kind.DEFERRED], left),
             background=background,
             background_transfers=background_total,
             pairs=pairs.of(
@@ -171,7 +174,7 @@ class Analysis:
             for number, name in enumerate([*self._watched.counted, *self._watched.waits])
         ]
 
-    def _locks(self, judged: Judgement, late: Judgement, beneath: under.Under) -> list[result.Lock]:
+    def _locks(self, judged: Judgement, late: Judgement, beneath: under.Under) -> list[Lock]:
         """Locks in lines of walls, those that most instructions run under first.
 
         They are timed in both kinds of work together.
@@ -194,7 +197,7 @@ class Analysis:
                 for name in ("exclusive", "shared", "own", "slept", "waited")
             }
             locks.append(
-                result.Lock(
+                Lock(
                     address=f"{address:#x}",
                     object=name,
                     field=field,
@@ -245,12 +248,6 @@ class Analysis:
             deferred=sum(p.deferred_instructions for p in parties) / operations,
         )
 
-    def _left_for_later(self) -> Array:
-        """Lines that work items and RCU's callbacks use of which nobody knows who left them."""
-        parts = [party.accesses for party in self._recorded.parties]
-        there = [part[np.isin(part["context"], (WORK, CALLBACK))]["address"] for part in parts]
-        return np.isin(self._lines.number, np.concatenate(there) >> np.uint64(LINE_SHIFT))
-
     def _background(self) -> tuple[list[result.Line], float]:
         """Lines that ticks, RCU and the scheduler move, and all their transfers per op."""
         lines, setting = self._lines, self._setting
@@ -266,8 +263,9 @@ class Analysis:
         )
         chosen = often & (own <= setting.threshold)
         # What somebody left for later is told however much the rest moves.
-        later = worst_first(moved, chosen & self._left_for_later())[:BACKGROUND_LINES]
-        rows = set(worst_first(moved, chosen)[:BACKGROUND_LINES]) | set(later)
+        mostly = np.isin(lines.number, later.unseen(self._recorded))
+        of_later = worst_first(moved, chosen & mostly)[:BACKGROUND_LINES]
+        rows = set(worst_first(moved, chosen)[:BACKGROUND_LINES]) | set(of_later)
         found = []
         for row in worst_first(moved, np.isin(np.arange(len(moved)), list(rows))):
             address = int(lines.number[row]) << LINE_SHIFT

@@ -43,13 +43,15 @@ LINE = np.dtype(
 )
 # Before version 7 the recorder knew no containers, before version 8 no time, which
 # version 8 had too short: these are passed over; before version 10 no visits under locks; before
-# version 11 no times by themselves; and before version 12 all that is done later was nobody's.
+# version 11 no times by themselves; before version 12 all that is done later was nobody's;
+# and before version 13 nobody counted what was left and not done.
 _UNCROSSED = 6
 _UNTIMED = 7
 _TOO_SHORT = 8
 _NOT_UNDER = 9
 _NO_SPANS = 10
 _NO_CAUSES = 11
+_NOT_LEFT = 12
 _BYTES_TOO_SHORT = (88, 56, 48)
 _LINE_UNCROSSED = np.dtype([(name, LINE[name]) for name in LINE.names or () if name != "crossings"])
 PATTERN = np.dtype([("key", "<u8"), ("read", "u1"), ("written", "u1"), ("visits", "<u4")])
@@ -134,6 +136,7 @@ SPAN = np.dtype(
         ("at", "<u8"),
     ]
 )
+LEFT = np.dtype([("context", "<u8"), ("times", "<u8"), ("done", "<u8")])
 SHARED, IN_CHARGED_WORK = 1, 2
 """Bits of ``kind`` in HOLD, SLEEP and SPAN, and the second one in WAIT."""
 
@@ -271,6 +274,9 @@ class Recording:
     spans: Array = field(default_factory=lambda: np.zeros(0, SPAN))
     """The longest times that locks were had with sleep in them, or slept for (dtype SPAN), by lock
     and by when they began."""
+    left: Array | None = None
+    """What containers left for later (dtype LEFT), by the context in which it is done: how
+    often in the windows, and how often it was done by their end. None: not counted."""
     sets: tuple[tuple[int, ...], ...] = ()
     """Addresses of the words of locks that are held at once, those taken first in front."""
 
@@ -315,6 +321,7 @@ def parse(data: bytes) -> Recording:
         holds, sleeps, waits, instruction_ns = reader.numbers("4I")
     sets, under = reader.numbers("2I") if version > _NOT_UNDER else (0, 0)
     (spans,) = reader.numbers("I") if version >= _NO_CAUSES else (0,)
+    (left,) = reader.numbers("I") if version > _NOT_LEFT else (0,)
     if len(data) < reader.at + 12:
         raise RecordingError("the recording is truncated", "run the check again")
     length, checksum = struct.unpack("<QI", data[-12:])
@@ -337,6 +344,7 @@ def parse(data: bytes) -> Recording:
     sleep_array = body.array(SLEEP, sleeps)
     wait_array = body.array(WAIT, waits)
     span_array = body.array(SPAN, spans)
+    left_array = body.array(LEFT, left) if version > _NOT_LEFT else None
     if 8 * sets > len(data):
         raise RecordingError("the recording is damaged: it claims more locks than it holds")
     held = tuple(_set(body) for _ in range(sets))
@@ -358,6 +366,7 @@ def parse(data: bytes) -> Recording:
         sleeps=sleep_array,
         waits=wait_array,
         spans=span_array,
+        left=left_array,
         under=under_array,
         sets=held,
     )

@@ -15,8 +15,9 @@ from partywall.model.cost import Cost, cost
 from partywall.model.profiles import Profile
 from partywall.report import held, memory
 from partywall.report.blocks import Flow, columns, text
+from partywall.report.reserve import reserve
 from partywall.report.walls import Wall
-from partywall.report.words import SCOPES, busiest, count, percent, rate, topology
+from partywall.report.words import SCOPES, count, percent, rate, topology
 from partywall.results.result import Result, WorkloadResult
 
 WORST = 3
@@ -57,7 +58,7 @@ def without_walls(workload: WorkloadResult) -> str | None:
     if workload.isolated_itself:
         judged = "not judged" if workload.deferred is None else "included"
         least = f"no more than {workload.threshold:g} transfers/op {among(workload)}"
-        return "; ".join([f"{least}, deferred work {judged}", *unseen(workload)])
+        return "; ".join([f"{least}, deferred work {judged}", *reserve(workload)])
     if not workload.found and workload.deferred is not None and workload.put_off:
         moved = rate(workload.deferred.sums.walls)
         return f"no walls but in deferred work, {moved} transfers/op {among(workload)}"
@@ -72,26 +73,10 @@ def without_walls(workload: WorkloadResult) -> str | None:
         said.append(f"{rate(workload.sums.rest)} are shared too seldom to tell")
     if workload.added:
         said.append(f"{rate(workload.added)} are of deferred work")
-    said += unseen(workload)
+    said += reserve(workload)
     return (
         f"nothing that is shared has more than {limit(workload)} transfers/op "
         f"{among(workload)}; {', '.join(said)}"
-    )
-
-
-def unseen(workload: WorkloadResult) -> Iterator[str]:
-    """Yield what is moved by work items and callbacks of RCU that nobody was seen to leave.
-
-    In words; nothing if no line is.
-    """
-    moved = sum(line.transfers for line in workload.unseen)
-    if not moved:
-        return
-    sites = [site for line in workload.unseen for site in busiest(line)[:1]]
-    code = list(dict.fromkeys(site.function for site in sites))
-    yield (
-        f"{rate(moved)} more are of work items and callbacks of RCU that nobody was seen to "
-        f"leave: {' and '.join(code[:2])} (--charge FUNCTION counts them)"
     )
 
 

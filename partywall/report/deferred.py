@@ -10,6 +10,7 @@ from rich.text import Text
 
 from partywall.report import detail
 from partywall.report.blocks import Flow, columns, indent, more, text
+from partywall.report.reserve import after
 from partywall.report.walls import Wall
 from partywall.report.words import busiest, count, rate
 from partywall.results.result import Deferred, WorkloadResult
@@ -28,10 +29,12 @@ def blocks(workload: WorkloadResult, walls: list[Wall], verbose: bool) -> Iterat
     in full.
     """
     late = workload.deferred
-    if late is None or not late.sums.all:
+    if late is None or not (late.sums.all or workload.done_later):
         return
     yield ""
     yield Text(f"deferred work ({WHAT}): {summary(late)}", "bold")
+    for words in after(workload):
+        yield indent(text(words, "dim"), 2)
     if walls:
         yield indent(_table(walls if verbose else walls[:LISTED]), 2)
     rest = [] if verbose else walls[LISTED:]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from partywall.report import costs, held, memory
+from partywall.report import held, memory
+from partywall.report.reserve import reserve
 from partywall.report.words import busiest, count, function, plain, rate, sharers, signed_hex
 from partywall.results.result import Line, Result, Wall, WorkloadResult
 
@@ -111,7 +112,7 @@ def _over(lines: list[Line], walls: list[Wall], fail_above: float) -> list[Line]
 
 
 def _summary(workload: WorkloadResult, over: int) -> str:
-    return "; ".join([_verdict(workload, over), *costs.unseen(workload)])
+    return "; ".join([_verdict(workload, over), *reserve(workload)])
 
 
 def _verdict(workload: WorkloadResult, over: int) -> str:

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from partywall.report.blocks import indent, more
 from partywall.report.words import percent, plain, rate
-from partywall.results.result import Lock, WorkloadResult
+from partywall.results.locks import Lock
+from partywall.results.result import WorkloadResult
 
 SHOWN = 8
 """Locks that are shown unless all are asked for."""

@@ -21,6 +21,7 @@ from partywall.core.errors import UsageProblem
 from partywall.model.profiles import Profile
 from partywall.report import callers, costs, deferred, detail, held, locks, memory
 from partywall.report.blocks import Flow, columns, indent, more, print_blocks, text
+from partywall.report.reserve import reserve
 from partywall.report.walls import Wall, numbered, put_off
 from partywall.report.words import (
     busiest,
@@ -227,7 +228,7 @@ def _besides(workload: WorkloadResult, late: list[Wall]) -> Iterator[RenderableT
         said.append(f"background {rate(workload.background_transfers)}")
     if not late and workload.deferred is not None and workload.deferred.sums.all:
         said.append(f"deferred work {rate(workload.deferred.sums.all)}")
-    said += costs.unseen(workload) if costs.without_walls(workload) is None else []
+    said += reserve(workload) if costs.without_walls(workload) is None else []
     if said:
         yield text("; ".join(said), "dim")
 
@@ -311,7 +312,7 @@ def _findings(workload: WorkloadResult) -> Text:
             words += f", {rate(workload.deferred.sums.all)} more in deferred work"
         words += f". {known(workload)}"
     if costs.without_walls(workload) is None:
-        words = "; ".join([words, *costs.unseen(workload)])
+        words = "; ".join([words, *reserve(workload)])
     return Text.assemble(costs.verdict(workload), f": {words}")
 
 

@@ -19,10 +19,9 @@ def read(data: dict[str, Any]) -> Result:
     ValidationError or DocumentError if it is none. Strict about types as JSON has them.
     The list of workloads in ``data`` is emptied.
     """
-    older = upgrade.version_of(data) in upgrade.OLDER
-    # Of older versions each line holds its places, as in memory.
-    places = None if older else sites.of(data)
-    whole = upgrade.upgrade(data) if older else {**data}
+    version = upgrade.version_of(data)
+    places = None if version in upgrade.WITHOUT_SITES else sites.of(data)
+    whole = upgrade.upgrade(data) if version in upgrade.OLDER else {**data}
     whole.pop("sites", None)
     entries = whole.get("workloads")
     if not isinstance(entries, list):
@@ -37,6 +36,9 @@ def _workloads(entries: list[Any], places: list[Any] | None) -> list[WorkloadRes
     entries.reverse()
     while entries:
         entry = entries.pop()
+        if isinstance(entry, dict):
+            # It is written for others, and follows from the rest.
+            entry.pop("verdict", None)
         if places is not None:
             sites.put_back(entry, places, PLACE)
         try:

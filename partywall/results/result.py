@@ -13,9 +13,9 @@ JSON numbers lose precision beyond 2**53.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, computed_field
 
 from partywall.core.topology import Layers, Scope, Topology
 from partywall.results import sites, upgrade
@@ -23,7 +23,9 @@ from partywall.results.counts import CallCount, Instructions, Passing
 from partywall.results.document import Document, Model, described
 from partywall.results.failures import Failure
 from partywall.results.fields import FieldUse, Visits
-from partywall.results.held import Held, lock_name
+from partywall.results.held import Held
+from partywall.results.left import Left, factor, unsampled
+from partywall.results.locks import Address, Lock
 from partywall.results.memory import Memory
 from partywall.results.pairs import PairsOfLines
 from partywall.results.setting import Environment, KernelId
@@ -36,8 +38,6 @@ Sharing = Literal["all", "some"]
 
 SPLITS: Final = 0.2
 """Share of a line's transfers from which on it says so if splitting saves them."""
-
-Address = Annotated[str, Field(pattern=r"^0x[0-9a-f]{1,16}$")]
 
 
 class LineObject(Model):
@@ -169,41 +169,6 @@ class Sums(Model):
         return self.walls + self.handed_over + self.rest
 
 
-class Lock(Model):
-    """A lock whose line is a wall. Rates are per operation.
-
-    Only what it is held for exclusively keeps others out; the word is that of a
-    spinlock, a mutex, a rwsem or a rwlock.
-    """
-
-    address: Address = Field(description="Of the lock's word.")
-    object: str = Field(description="What it lies in; another than the wall's, if that is small.")
-    field: str = Field(description="Field path of the lock in it, if known.")
-    exclusive: float = Field(description="Times held exclusively.")
-    shared: float = Field(description="Times held shared with others.")
-    instructions: float = Field(description="Run while it was held exclusively, spinning apart.")
-    own: float = Field(description="Of these, those run while no other lock was taken after it.")
-    transfers: float = Field(
-        default=0.0,
-        description="Of lines of walls, made while it was held exclusively: who waits for it "
-        "waits for these. As the lines' own, among those that ran.",
-    )
-    last_transfers: float = Field(
-        default=0.0,
-        description="Of these, those made while no other lock of these was taken after it.",
-    )
-    word_transfers: float = Field(
-        default=0.0, description="Of those made while it was held, those of its word's own line."
-    )
-    slept: float = Field(description="Exclusive times in which the holder was switched away from.")
-    waited: float = Field(description="Exclusive times in which the holder waited for RCU.")
-
-    @property
-    def name(self) -> str:
-        """Object and field, unless the object is the lock."""
-        return lock_name(self.object, self.field)
-
-
 class Deferred(Model):
     """Work that a container's own system calls put off.
 
@@ -222,6 +187,9 @@ class Deferred(Model):
     walls: list[Line] = Field(description="Lines of these, of each object the worst.")
     passing: list[Passing] = Field(
         description="Lines over the threshold that moved only now and then."
+    )
+    left: list[Left] | None = Field(
+        default=None, description="Work items and callbacks that were left; null: not counted."
     )
 
 
@@ -249,7 +217,7 @@ def _walls(lines: list[Line]) -> list[Wall]:
     return sorted(walls, key=lambda wall: (-wall.judged, wall.name))
 
 
-Verdict = Literal["isolated", "no wall", "walls"]
+Verdict = Literal["isolated", "isolated in its calls", "no wall", "walls"]
 
 
 class WorkloadResult(Model):
@@ -325,22 +293,45 @@ class WorkloadResult(Model):
         default=None, description="What lines of 128 bytes would cost; null: not computed."
     )
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def verdict(self) -> Verdict:
         """What is to be said of it, with what it puts off.
 
-        Isolated is what moves no more than the threshold in all, and if no more is moved
-        later by what nobody was seen to leave.
+        Isolated is what moves no more than the threshold in all, what is done after the windows
+        reckoned in. That is said of its calls alone if more is moved by what nobody was seen to
+        leave, or if too little was done in the windows of what it left.
         """
         if self.walls or self.put_off:
             return "walls"
-        return "isolated" if self.isolated_itself and not self.unseen else "no wall"
+        every = (self.moved if self.sums is None else self.sums.all) + self.added * self._factor
+        if every > self.threshold:
+            return "no wall"
+        return "isolated in its calls" if self.unseen or self.unsampled else "isolated"
 
     @property
     def isolated_itself(self) -> bool:
         """Whether its own and its deferred work together move no more than the threshold."""
-        every = (self.moved if self.sums is None else self.sums.all) + self.added
-        return not (self.walls or self.put_off) and every <= self.threshold
+        return self.verdict.startswith("isolated")
+
+    @property
+    def left(self) -> list[Left]:
+        """What its system calls left for later."""
+        return (self.deferred.left if self.deferred else None) or []
+
+    @property
+    def done_later(self) -> list[Left]:
+        """Of that, what was often done after the windows, or never."""
+        return [one for one in self.left if one.later > self.threshold]
+
+    @property
+    def unsampled(self) -> list[Left]:
+        """Of that, what was done too seldom in the windows for what it moves to be known."""
+        return unsampled(self.left, threshold=self.threshold, operations=self.operations)
+
+    @property
+    def _factor(self) -> float:
+        return factor(self.left, threshold=self.threshold, operations=self.operations)
 
     @property
     def unseen(self) -> list[Line]:
@@ -414,7 +405,7 @@ class WorkloadResult(Model):
 class Result(Document):
     """One kernel, measured with any number of workloads."""
 
-    schema_: Literal["partywall.result/3"] = Field(default=SCHEMA, alias="schema")
+    schema_: Literal["partywall.result/4"] = Field(default=SCHEMA, alias="schema")
     created: str = Field(description="UTC, ISO 8601. The only value two equal runs differ in.")
     measured_with: str | None = Field(
         default=None, description="Version that it was saved in, if an older one."

@@ -15,7 +15,8 @@ from pydantic import Field
 from partywall.results.document import DocumentError, Model
 from partywall.results.fields import FieldUse
 
-UNSEEN: Final = ("work item", "RCU callback")
+WORK_ITEM: Final = "work item"
+UNSEEN: Final = (WORK_ITEM, "RCU callback")
 """Contexts of what is done later, by whom it was left not having been seen."""
 
 

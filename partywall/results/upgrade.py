@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from partywall.results.document import DocumentError
 
-CURRENT: Final = "partywall.result/3"
+CURRENT: Final = "partywall.result/4"
 FIRST: Final = "partywall.result/1"
 """It has no locks and no waits, and counts spinning as work."""
 
@@ -19,10 +19,13 @@ _LACKS: Final[dict[str, list[str]]] = {
         "what splitting saves",
         "sums of all that moves",
     ],
+    "partywall.result/3": ["how much of what was left for later ran in the windows"],
 }
 """What a version lacks that the one after it has, oldest first."""
 
 OLDER: Final = tuple(_LACKS)
+WITHOUT_SITES: Final = OLDER[:2]
+"""Versions in which each line holds its places in the code itself, as in memory."""
 
 
 def version_of(data: Any) -> str:
@@ -41,7 +44,7 @@ def upgrade(data: dict[str, Any]) -> dict[str, Any]:
     """Return a document of an older version as one of the current version.
 
     It says which version it was, and what that lacks; keys that are new take
-    their defaults when it is read. Places in its code are still in each line.
+    their defaults when it is read.
     """
     version = data["schema"]
     lacks = [what for older in OLDER[OLDER.index(version) :] for what in _LACKS[older]]

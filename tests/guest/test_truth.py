@@ -174,6 +174,10 @@ def test_what_work_items_and_callbacks_share_is_a_wall_of_who_left_them(
         assert {site.context for site in line.code} == {LATER_IN[name]}
     elsewhere = by_object((*found.walls, *found.background))
     assert not LATER.keys() & elsewhere.keys()
+    # The module's operations wait at their end for all that they left.
+    left = {one.context: one for one in found.deferred.left or []}
+    for context in set(LATER_IN.values()):
+        assert left[context].times == left[context].done
 
 
 @pytest.mark.parametrize("containers", COUNTS)

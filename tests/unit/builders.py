@@ -10,7 +10,8 @@ from partywall.results.counts import CallCount, Instructions
 from partywall.results.failures import Failure
 from partywall.results.fields import FieldUse
 from partywall.results.held import Held, HeldLock, Holder, Spell, Wait
-from partywall.results.result import Deferred, Line, LineObject, Lock, Result, Sums, WorkloadResult
+from partywall.results.locks import Lock
+from partywall.results.result import Deferred, Line, LineObject, Result, Sums, WorkloadResult
 from partywall.results.setting import Environment, KernelId
 from partywall.results.sites import Site, Uses
 from partywall.results.touches import Beside, Touch, Touched

@@ -12,6 +12,7 @@ import numpy as np
 
 from partywall.record.recording import (
     ACCESS,
+    LEFT,
     LINE,
     LOCK,
     MAGIC,
@@ -114,15 +115,16 @@ def recording(
         stacks=np.zeros(0, np.uint64),
         locks=np.zeros(0, LOCK),
         parties=parties,
+        left=np.zeros(0, LEFT),
     )
 
 
 def header(**more: int) -> bytes:
-    """The first 64 bytes; of version 10 there are 60, of 9 and 8 52, of older ones 36."""
+    """The first 68 bytes; of versions 12 and 11 64, of 10 60, of 9 and 8 52, of older ones 36."""
     given = {"version": VERSION, "parties": 0, "distance": 8, "sites": 0, "stacks": 0}
     given |= {"counts": 0, "locks": 0, "holds": 0, "sleeps": 0, "waits": 0}
-    given |= {"instruction_ns": 0, "sets": 0, "under": 0, "spans": 0}
-    return MAGIC + struct.pack("<14I", *(given | more).values())
+    given |= {"instruction_ns": 0, "sets": 0, "under": 0, "spans": 0, "left": 0}
+    return MAGIC + struct.pack("<15I", *(given | more).values())
 
 
 def sealed(body: bytes) -> bytes:
@@ -149,12 +151,14 @@ def written(whole: Recording) -> bytes:
             sets=len(whole.sets),
             under=len(whole.under),
             spans=len(whole.spans),
+            left=0 if whole.left is None else len(whole.left),
         ),
         whole.sites.astype("<u8").tobytes(),
         whole.stacks.astype("<u8").tobytes(),
         whole.locks.tobytes(),
         *(one.tobytes() for one in (whole.holds, whole.sleeps, whole.waits)),
         whole.spans.tobytes(),
+        b"" if whole.left is None else whole.left.tobytes(),
         *(struct.pack(f"<{len(one) + 1}Q", len(one), *one) for one in whole.sets),
         whole.under.tobytes(),
     ]

@@ -219,7 +219,7 @@ def test_another_version_is_named_with_what_to_do(version: int) -> None:
 
 def older(body: bytes, version: int) -> bytes:
     """A recording without its end as before version 8, whose head had no times."""
-    return body[:8] + struct.pack("<I", version) + body[12:36] + body[64:]
+    return body[:8] + struct.pack("<I", version) + body[12:36] + body[68:]
 
 
 def test_a_recording_of_version_7_has_no_times() -> None:
@@ -240,7 +240,7 @@ def test_times_of_version_8_are_passed_over() -> None:
 
 def test_of_version_9_no_visits_are_known_to_be_under_locks() -> None:
     body = DATA[:-12]
-    read = parse(sealed(body[:8] + struct.pack("<I", 9) + body[12:52] + body[64:]))
+    read = parse(sealed(body[:8] + struct.pack("<I", 9) + body[12:52] + body[68:]))
     assert (read.sets, len(read.under)) == ((), 0)
     assert len(read.parties) == len(SMALL.parties)
 
@@ -255,14 +255,28 @@ def test_spans_are_read_as_they_were_written() -> None:
 
 def test_of_version_10_nobody_knows_when_a_lock_was_had() -> None:
     body = DATA[:-12]
-    read = parse(sealed(body[:8] + struct.pack("<I", 10) + body[12:60] + body[64:]))
+    read = parse(sealed(body[:8] + struct.pack("<I", 10) + body[12:60] + body[68:]))
     assert len(read.spans) == 0
     assert len(read.parties) == len(SMALL.parties)
 
 
 def test_a_recording_of_version_11_is_read_as_one_of_this_version() -> None:
-    read = parse(sealed(DATA[:8] + struct.pack("<I", 11) + DATA[12:-12]))
+    read = parse(sealed(DATA[:8] + struct.pack("<I", 11) + DATA[12:64] + DATA[68:-12]))
     assert len(read.parties) == len(SMALL.parties)
+
+
+def test_of_version_12_nobody_knows_what_was_left_and_not_done() -> None:
+    read = parse(sealed(DATA[:8] + struct.pack("<I", 12) + DATA[12:64] + DATA[68:-12]))
+    assert read.left is None
+    assert len(read.parties) == len(SMALL.parties)
+
+
+def test_what_was_left_is_read_as_it_was_written() -> None:
+    left = np.array([(reader.WORKED + 3, 9, 2), (reader.CALLED_BACK + 3, 4, 0)], reader.LEFT)
+    read = parse(written(dataclasses.replace(SMALL, left=left)))
+    assert read.left is not None
+    assert read.left.tolist() == left.tolist()
+    assert read.left.dtype.names == ("context", "times", "done")
 
 
 def test_what_was_left_for_later_is_deferred_work_and_background_where_nobody_knows_by_whom() -> (
@@ -293,7 +307,9 @@ def test_of_version_6_all_returns_may_be_after_another_container() -> None:
         assert found.accesses.tolist() == one.accesses.tolist()
 
 
-@pytest.mark.parametrize("field", ["parties", "sites", "stacks", "counts", "holds", "waits"])
+@pytest.mark.parametrize(
+    "field", ["parties", "sites", "stacks", "counts", "holds", "waits", "left"]
+)
 @pytest.mark.parametrize("count", [1, 2**16, 2**31, 2**32 - 1])
 def test_a_count_that_the_file_cannot_hold_is_refused_without_eating_memory(
     field: str, count: int

@@ -20,6 +20,7 @@ from partywall.model import profiles
 from partywall.report import blocks, detail, terminal
 from partywall.report.terminal import Shown
 from partywall.results.counts import Instructions, Passing
+from partywall.results.left import Left
 from partywall.results.result import Result, Sums, Wall, WorkloadResult
 
 PROFILE = profiles.load(profiles.DEFAULT)
@@ -321,10 +322,31 @@ def test_what_nobody_was_seen_to_leave_is_told_with_every_verdict() -> None:
     passing = quiet.model_copy(update={"sums": sums.model_copy(update={"handed_over": 1.0})})
     for one in (quiet, passing, builders.signal().model_copy(update=more)):
         report = " ".join(shown(builders.result(one, builders.isolated())).split())
-        assert f"{told} (--charge FUNCTION counts them)" in report
+        assert f"{told} (--charge FUNCTION counts a work item's)" in report
     report = " ".join(shown(builders.result(quiet)).split())
     assert "isolated in its calls: no more than 0.01" in report
     assert told in report
+    # Of callbacks nothing can be charged.
+    callback = quiet.model_copy(update={"background": [builders.moved_in("RCU callback")]})
+    report = " ".join(shown(builders.result(callback)).split())
+    assert told in report
+    assert "--charge" not in report
+
+
+def test_what_was_left_and_ran_after_the_windows_is_told() -> None:
+    sums = Sums(walls=0.0, handed_over=0.0, rest=0.0)
+    late = builders.put_off([])
+    for times, done in ((1.0, 0.0), (2.0, 0.5)):
+        left = [Left(context="RCU callback of close", times=times, done=done)]
+        more = {"deferred": late.model_copy(update={"left": left})}
+        quiet = builders.workload("w", [], sums=sums, operations=1000, **more)
+        report = " ".join(shown(builders.result(quiet)).split())
+        judged = "not judged: 1.00 of 1.00 RCU callback of close for each operation, done after"
+        assert (judged in report) == (not done)
+        assert ("isolated in its calls: " in report) == (not done)
+        report = " ".join(shown(builders.result(quiet), everything=True).split())
+        share = "25% of 2.00" if done else "0% of 1.00"
+        assert f"{share} RCU callback of close for each operation: the rest was done" in report
 
 
 def test_like_objects_are_one_wall() -> None:

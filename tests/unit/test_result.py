@@ -11,6 +11,7 @@ import pytest
 
 from partywall.core.topology import Topology
 from partywall.results import document, store
+from partywall.results.left import Left
 from partywall.results.reading import read
 from partywall.results.result import Sums, WorkloadResult
 
@@ -82,12 +83,46 @@ def test_isolated_is_said_only_of_what_has_none_in_deferred_work_either(
 
 def test_isolated_is_not_said_where_something_is_moved_that_nobody_was_seen_to_leave() -> None:
     nothing = Sums(walls=0.0, handed_over=0.0, rest=0.0)
-    for context, verdict in (("work item", "no wall"), ("scheduler", "isolated")):
+    for context, verdict in (("work item", "isolated in its calls"), ("scheduler", "isolated")):
         line = builders.moved_in(context)
         found = builders.workload("w", [], sums=nothing, background=[line])
         assert found.verdict == verdict
         assert found.isolated_itself
-        assert found.unseen == ([line] if verdict == "no wall" else [])
+        assert found.unseen == ([line] if context == "work item" else [])
+
+
+def test_isolated_is_not_said_of_what_is_done_after_the_windows_unless_enough_was_seen() -> None:
+    nothing = Sums(walls=0.0, handed_over=0.0, rest=0.0)
+
+    def found(times: float, done: float, rest: float = 0.0) -> WorkloadResult:
+        late = builders.put_off([], rest=rest)
+        left = [Left(context="RCU callback of close", times=times, done=done)]
+        late = late.model_copy(update={"left": left})
+        return builders.workload("w", [], sums=nothing, operations=1000, deferred=late)
+
+    assert found(1.0, 1.0).verdict == "isolated"
+    # So few that they could be no wall, whatever they do.
+    assert found(0.01, 0.0).verdict == "isolated"
+    none = found(1.0, 0.001)
+    assert none.verdict == "isolated in its calls"
+    assert none.isolated_itself
+    assert not none.isolated
+    assert [one.later for one in none.unsampled] == [0.999]
+    # A tenth is a sample; ten times what it moves is what all of it does.
+    assert found(1.0, 0.1).verdict == "isolated"
+    assert found(1.0, 0.1, rest=0.0009).verdict == "isolated"
+    assert found(1.0, 0.1, rest=0.0011).verdict == "no wall"
+    assert found(1.0, 1.0, rest=0.0011).verdict == "isolated"
+    assert found(1.0, 0.1).done_later
+    assert not found(1.0, 1.0).done_later
+
+
+def test_the_verdict_is_written_and_follows_from_the_rest_when_read() -> None:
+    whole = builders.result(builders.isolated(), builders.signal())
+    data = whole.written()
+    assert [one["verdict"] for one in data["workloads"]] == ["isolated", "walls"]
+    data["workloads"][0]["verdict"] = "walls"
+    assert read(data) == whole
 
 
 def test_a_wall_of_deferred_work_is_one_and_counts_against_the_limit() -> None:

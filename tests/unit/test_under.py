@@ -18,7 +18,7 @@ from partywall.model.holders import HAND_OVER
 from partywall.model.load import Queue, Work, line_queue
 from partywall.model.queues import predict_work, transfer_ns
 from partywall.record.recording import UNDER, Kind, key
-from partywall.results.result import Lock
+from partywall.results.locks import Lock
 
 TWO = profiles.load("ice-lake-2x32")
 LOCK, FIELD, OTHER = 0xFF11000004000040, 0xFF11000004000090, 0xFF110000040000C8

@@ -23,7 +23,7 @@ from partywall.model.cost import Cost
 from partywall.model.predict import Outlook, outlook
 from partywall.model.profiles import Profile
 from partywall.model.queues import Prediction
-from partywall.report import costs, deferred, held, locks, memory
+from partywall.report import costs, deferred, held, locks, memory, reserve
 from partywall.report.html import charts, drawing, kinds, pages
 from partywall.report.walls import Wall, alike, fold, numbered, put_off
 from partywall.report.words import busiest, known, sharers
@@ -273,8 +273,9 @@ def render(before: Result, after: Result | None, profile: Profile) -> str:
         bound=locks.bound,
         known=known,
         put_off=deferred.summary,
+        after_windows=reserve.after,
         deferred_work=deferred.WHAT,
-        unseen=costs.unseen,
+        reserve=reserve.reserve,
         stays=memory.brief,
         asleep=held.brief,
         deferred=costs.deferred,

@@ -6,7 +6,8 @@
 //! leaves something to RCU writes both words of a `struct rcu_head`, of which the second
 //! one is the function that is read when it is to be called.
 
-use std::collections::HashMap;
+use crate::context::{Context, CALLED_BACK, WORKED};
+use std::collections::{BTreeMap, HashMap};
 
 /// Because of whom something is done later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,29 +43,80 @@ pub enum What {
     Callback,
 }
 
+impl What {
+    /// The context in which it is done because of a call.
+    pub fn context(self, call: u16) -> Context {
+        call + match self {
+            What::Work => WORKED,
+            What::Callback => CALLED_BACK,
+        }
+    }
+}
+
+/// How often something was left in the windows, and how often it was done by their end.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Left {
+    pub times: u64,
+    pub done: u64,
+}
+
 /// What is still to be done, by where it lies.
 #[derive(Default)]
 pub struct Pending {
     /// Because of whom; None: of nobody's who is in a container.
     of: HashMap<(What, u64), Option<Cause>>,
+    /// What containers left, by the context in which it is done.
+    pub left: BTreeMap<Context, Left>,
 }
 
 impl Pending {
+    fn left(&mut self, what: What, cause: Cause) -> &mut Left {
+        self.left.entry(what.context(cause.call)).or_default()
+    }
+
     /// It is wanted that something is done, which may be pending already.
     fn want(&mut self, what: What, address: u64, cause: Cause) {
-        let known = self.of.entry((what, address)).or_insert(Some(cause));
-        *known = known.map(|before| before.and(cause));
+        match self.of.get(&(what, address)).copied() {
+            Some(None) => {}
+            None => {
+                // Pending since before the windows, or not yet pending: then `set` follows.
+                self.of.insert((what, address), Some(cause));
+                self.left(what, cause).times += 1;
+            }
+            Some(Some(before)) => {
+                let both = before.and(cause);
+                if both != before {
+                    self.of.insert((what, address), Some(both));
+                    self.left(what, before).times -= 1;
+                    self.left(what, both).times += 1;
+                }
+            }
+        }
     }
 
     /// Something becomes pending, because of a container or of nobody. What was known of
     /// that address was of another one, or is done.
     fn set(&mut self, what: What, address: u64, cause: Option<Cause>) {
-        self.of.insert((what, address), cause);
+        let before = self.of.insert((what, address), cause).flatten();
+        if let (What::Work, Some(before)) = (what, before) {
+            // It is the same one, which was wanted right before, or was cancelled.
+            self.left(what, before).times -= 1;
+        }
+        if let Some(cause) = cause {
+            self.left(what, cause).times += 1;
+        }
     }
 
     /// It is done now, if it is that; because of whom.
     pub fn take(&mut self, what: What, address: u64) -> Option<Cause> {
-        self.of.remove(&(what, address)).flatten()
+        let cause = self.of.remove(&(what, address)).flatten()?;
+        self.left(what, cause).done += 1;
+        Some(cause)
+    }
+
+    /// Bytes that it holds.
+    pub fn bytes(&self) -> usize {
+        self.of.capacity() * (std::mem::size_of::<((What, u64), Option<Cause>)>() + 1)
     }
 }
 
@@ -158,6 +210,49 @@ mod tests {
         assert_eq!(of.take(What::Work, 0x108), None);
         assert_eq!(of.take(What::Work, 0x100), Some(ONE));
         assert_eq!(of.take(What::Work, 0x100), None);
+    }
+
+    /// How often something was left in the context, and done.
+    fn left(of: &Pending, what: What, cause: Cause) -> (u64, u64) {
+        let left = of.left.get(&what.context(cause.call)).copied();
+        let left = left.unwrap_or_default();
+        (left.times, left.done)
+    }
+
+    #[test]
+    fn what_was_left_is_counted_and_what_of_it_was_done() {
+        let mut of = Pending::default();
+        queue(&mut of, Some(ONE), false);
+        queue(&mut of, Some(ONE), true);
+        assert_eq!(left(&of, What::Work, ONE), (1, 0));
+        of.take(What::Work, 0x100);
+        of.take(What::Work, 0x100);
+        assert_eq!(left(&of, What::Work, ONE), (1, 1));
+        // One that was cancelled is left once it is queued anew.
+        queue(&mut of, Some(ONE), false);
+        queue(&mut of, Some(ONE), false);
+        assert_eq!(left(&of, What::Work, ONE), (2, 1));
+        // What a second one wants is left by both.
+        queue(&mut of, Some(TWO), true);
+        assert_eq!(left(&of, What::Work, ONE), (1, 1));
+        assert_eq!(left(&of, What::Work, Cause::ALL), (1, 0));
+        of.take(What::Work, 0x100);
+        assert_eq!(left(&of, What::Work, Cause::ALL), (1, 1));
+        // Nobody's, and wanted by one as well.
+        queue(&mut of, None, false);
+        queue(&mut of, Some(ONE), true);
+        of.take(What::Work, 0x100);
+        assert_eq!(left(&of, What::Work, ONE), (1, 1));
+        // Queued before the windows.
+        queue(&mut of, Some(ONE), true);
+        of.take(What::Work, 0x100);
+        assert_eq!(left(&of, What::Work, ONE), (2, 2));
+        for address in [0x108, 0x208, 0x108] {
+            of.set(What::Callback, address, Some(ONE));
+        }
+        of.take(What::Callback, 0x108);
+        assert_eq!(left(&of, What::Callback, ONE), (3, 1));
+        assert_eq!(left(&of, What::Work, ONE), (2, 2));
     }
 
     #[test]

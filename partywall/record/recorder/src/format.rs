@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The recording as a file. `docs/recording.md` describes it.
 
+use crate::caused::Left;
 use crate::checked::Checked;
+use crate::context::Context;
 use crate::event::ATOMIC;
 use crate::held::{who, Sums};
 use crate::table::{AccessSlot, LineSlot, Tables};
 use crate::under::{self, Sets};
 use crate::words::PatternSlot;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -58,6 +60,8 @@ pub struct Recording<'a> {
     pub sites: &'a [(u64, u64)],
     pub stacks: &'a [u64],
     pub locks: &'a Sums,
+    /// What containers left for later, by the context in which it is done.
+    pub left: &'a BTreeMap<Context, Left>,
     /// The guest's time could be read.
     pub clock: bool,
     pub counts: usize,
@@ -147,6 +151,7 @@ impl Recording<'_> {
             under.sets.len() as u32,
             under.visits.len() as u32,
             spans.len() as u32,
+            self.left.len() as u32,
         ] {
             w.u32(value)?;
         }
@@ -198,6 +203,11 @@ impl Recording<'_> {
         }
         for span in spans {
             for value in span.words() {
+                w.u64(value)?;
+            }
+        }
+        for (context, left) in self.left {
+            for value in [*context as u64, left.times, left.done] {
                 w.u64(value)?;
             }
         }
@@ -318,6 +328,7 @@ mod tests {
     /// A recording of these parties, without sites.
     fn of<'a>(locks: &'a Sums, parties: Vec<(Summary, &'a Tables)>) -> Recording<'a> {
         Recording {
+            left: Box::leak(Box::default()),
             visit_distance: 4,
             sites: &[],
             stacks: &[],
@@ -358,16 +369,18 @@ mod tests {
         locks.hold(0x2000, 0x77, Kind::Exclusive, Who::THREAD);
         locks.waits.insert((NOWHERE, false), Wait::default());
         let parties = vec![(Summary::default(), &a), (Summary::default(), &b)];
+        let left = [(0x6010, Left { times: 7, done: 2 })].into_iter().collect();
         let recording = Recording {
+            left: &left,
             sites: &[(0xffff_ffff_8100_0000, 0)],
             ..of(&locks, parties)
         };
         let mut out = Vec::new();
         recording.write(&mut out).unwrap();
-        // header, one site, one lock, how it was held and why asleep, one wait, one span; per party: a header, one line, one pattern, one access; trailer
+        // header, one site, one lock, how it was held and why asleep, one wait, one span, what was left by one call; per party: a header, one line, one pattern, one access; trailer
         assert_eq!(
             out.len(),
-            8 + 56 + 16 + 56 + 128 + 56 + 88 + 64 + 2 * (24 + 64 + 32 + 14 + 24) + 12
+            8 + 60 + 16 + 56 + 128 + 56 + 88 + 64 + 24 + 2 * (24 + 64 + 32 + 14 + 24) + 12
         );
         assert_eq!(&out[..8], MAGIC);
         let length = u64::from_le_bytes(out[out.len() - 12..out.len() - 4].try_into().unwrap());
@@ -392,7 +405,7 @@ mod tests {
         let mut out = Vec::new();
         of(&Sums::new(2), parties).write(&mut out).unwrap();
         // Two lines of each party, and neither an access nor a pattern.
-        assert_eq!(out.len(), 8 + 56 + 2 * (24 + 64 + 2 * 32) + 12);
+        assert_eq!(out.len(), 8 + 60 + 2 * (24 + 64 + 2 * 32) + 12);
     }
 
     #[test]

@@ -309,6 +309,7 @@ impl State {
                 sites: &self.sites,
                 stacks: &self.tasks.stacks,
                 locks: &self.locks,
+                left: &self.tasks.caused.left,
                 clock: self.clock.is_some(),
                 counts: self.hooks.counts,
                 parties: self
@@ -326,7 +327,8 @@ impl State {
 
     pub fn check_memory(&mut self) {
         let tables: usize = self.parties().map(|p| p.tables.bytes()).sum();
-        let held = tables + self.owners.bytes() + self.locks.sets.bytes();
+        let known = self.locks.sets.bytes() + self.tasks.caused.bytes();
+        let held = tables + self.owners.bytes() + known;
         if held > self.memory_limit {
             give_up(&format!(
                 "tables full: {} MiB held, {} allowed; use a shorter window or fewer containers",

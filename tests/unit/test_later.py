@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What was left for later, as a recording has it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from recordings import access, party, recording
+
+from partywall.analyse import later
+from partywall.record import recording as reader
+
+WORK, CALLBACK, OTHER = reader.WORK, reader.CALLBACK, reader.SCHEDULER
+
+
+def test_how_much_was_left_and_done_is_told_for_each_operation() -> None:
+    rows = [(reader.WORKED + 3, 8, 2), (reader.WORKED + 4, 0, 0), (reader.CALLED_BACK + 3, 0, 1)]
+    whole = dataclasses.replace(recording(party(0)), left=np.array(rows, reader.LEFT))
+    found = later.left(whole, name=hex, operations=4)
+    assert found is not None
+    assert [(one.context, one.times, one.done) for one in found] == [
+        ("0x5003", 2.0, 0.5),
+        ("0x6003", 0.0, 0.25),
+    ]
+    assert found[1].later == 0
+    older = dataclasses.replace(whole, left=None)
+    assert later.left(older, name=hex, operations=4) is None
+
+
+def test_lines_that_nobodys_work_uses_most_are_told_from_those_that_it_uses() -> None:
+    line = 64
+    one = party(
+        0,
+        accesses=[
+            access(5 * line, reads=2, context=WORK),
+            access(5 * line + 8, writes=3, context=CALLBACK),
+            access(6 * line, reads=9, context=WORK),
+            access(7 * line, reads=9, context=WORK),
+        ],
+    )
+    # An atomic instruction reads and writes, and is one use.
+    two = party(
+        1,
+        accesses=[
+            access(5 * line, reads=4, writes=4, context=OTHER, flags=reader.ATOMIC),
+            access(5 * line, writes=99),
+            access(6 * line, reads=9, context=OTHER),
+            access(8 * line, reads=9, context=OTHER),
+        ],
+    )
+    assert later.unseen(recording(one, two)).tolist() == [5, 7]
+    assert later.unseen(recording()).tolist() == []
