@@ -225,10 +225,12 @@ class Work:
         objects: dict[int, result.LineObject],
         locked: Mapping[int, float],
         left: list[Left] | None,
+        unfollowed: Iterable[str],
     ) -> result.Deferred:
         """Return the verdict on this work, if it is what system calls put off.
 
-        ``left``: how much of it there was, None if that is not known.
+        ``left``: how much of it there was, None if that is not known; ``unfollowed``: what
+        of it can't be known on this kernel.
         """
         walls = self.walls(judged, locked)
         at = self._setting.at is not None
@@ -240,6 +242,7 @@ class Work:
             walls=[line for _, lines in walls for line in lines],
             passing=self.passing(judged, objects),
             left=left,
+            unfollowed=list(unfollowed),
         )
 
     def to_touch(self) -> Judged:
@@ -280,10 +283,10 @@ class Work:
         return sorted(writers), sorted(readers)
 
 
-def sums(judged: Judgement) -> result.Sums:
+def sums(judged: Judgement) -> counts.Sums:
     """Return where all transfers are that a verdict is about."""
     handed = judged.sharing == verdict.HANDED_OVER
-    return result.Sums(
+    return counts.Sums(
         walls=float(judged.moved_at[judged.walls].sum()),
         handed_over=float(judged.moved_at[handed].sum()),
         rest=float(judged.moved_at[~handed & ~judged.walls].sum()),

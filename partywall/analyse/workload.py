@@ -112,6 +112,7 @@ class Analysis:
             operation=workload.operation,
             topology=topology,
             confinement=confinement,
+            left_out=[] if workload.service is None else list(workload.service.left_out),
             initramfs_sha256=digest,
             warmup=workload.warmup,
             window=workload.window,
@@ -138,7 +139,13 @@ class Analysis:
             locks=self._locks(judged, judged_late, beneath),
             waits=[call for call in calls[len(self._watched.counted) :] if call.per_op],
             held=self._held(judged),
-            deferred=self._late.deferred(judged_late, put_off, beneath.shares[Kind.DEFERRED], left),
+            deferred=self._late.deferred(
+                judged_late,
+                put_off,
+                beneath.shares[Kind.DEFERRED],
+                left,
+                self._watched.unfollowed,
+            ),
             background=background,
             background_transfers=background_total,
             pairs=pairs.of(

@@ -141,7 +141,8 @@ def _composed(file: Path, name: str | None, archives: tuple[str, ...]) -> tuple[
     found = composed.read(file, name, archives)
     for line in found.told:
         click.echo(plain(f"partywall: {line}"), err=True)
-    return Root(kind="image", what=found.image), found.service
+    service = found.service.model_copy(update={"left_out": found.left_out})
+    return Root(kind="image", what=found.image), service
 
 
 _OPTIONS = (

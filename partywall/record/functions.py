@@ -173,6 +173,12 @@ NEEDED = (
 )
 """What tells contexts apart: without one of these, accesses are taken for those of others."""
 
+LATER = (
+    ("work items", ("queue_work_on", "__queue_work", "process_one_work")),
+    ("callbacks of RCU", ("__call_rcu_common|__call_rcu|call_rcu", "rcu_do_batch")),
+)
+"""What is left for later, and by what that is followed: without one of these, by none of it."""
+
 _COPY = re.compile(r"(?:\.(?:llvm|isra|constprop)\.\d+)+\Z")
 """What compilers append to the name of a function that they change, or make global.
 

@@ -15,6 +15,7 @@ from partywall.record import clock
 from partywall.record.functions import (
     BIT,
     COUNTED,
+    LATER,
     NEEDED,
     ROLES,
     SLEEPS,
@@ -48,6 +49,8 @@ class Hooks:
     waits: tuple[str, ...]
     sleeps: tuple[Sleep, ...] = ()
     """Functions in which tasks sleep, by their numbers."""
+    unfollowed: tuple[str, ...] = ()
+    """What of that which is left for later can't be followed on this kernel, and why."""
 
 
 def _functions(symbols: Symbols) -> dict[str, list[Symbol]]:
@@ -107,6 +110,16 @@ def stack_size(vmlinux: Path) -> int:
             if size >= _PAGE and not size & (size - 1):
                 return size
     return _STACK
+
+
+def _unfollowed(functions: Container[str]) -> tuple[str, ...]:
+    """What `LATER` has and this kernel has not: 'callbacks of RCU (no rcu_do_batch)'."""
+    found = []
+    for what, names in LATER:
+        lacking = [name for name in names if not _existing(functions, [name])]
+        if lacking:
+            found.append(f"{what} (no {', '.join(name.partition('|')[0] for name in lacking)})")
+    return tuple(found)
 
 
 def _system_calls(vmlinux: Path, symbols: Symbols) -> list[str]:
@@ -179,5 +192,10 @@ def build(vmlinux: Path, workload: Workload) -> Hooks:
     for number, name in enumerate(charged):
         lines += _lines("charge", functions[name], number)
     return Hooks(
-        "\n".join(lines) + "\n", tuple(counted), tuple(charged), tuple(waits), tuple(sleeps)
+        "\n".join(lines) + "\n",
+        tuple(counted),
+        tuple(charged),
+        tuple(waits),
+        tuple(sleeps),
+        _unfollowed(functions),
     )

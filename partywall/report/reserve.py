@@ -13,6 +13,8 @@ from partywall.results.sites import UNSEEN, WORK_ITEM
 def reserve(workload: WorkloadResult) -> Iterator[str]:
     """Yield what the verdict is not about, in words: nothing if it is about all."""
     yield from _unseen(workload)
+    for what in workload.unfollowed:
+        yield f"{what} of system calls can't be followed on this kernel, and are background"
     for one in workload.unsampled:
         yield (
             f"not judged: {rate(one.later)} of {rate(one.times)} {one.context} for each operation, "

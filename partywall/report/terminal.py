@@ -334,6 +334,8 @@ def _effort(workload: WorkloadResult) -> Iterator[RenderableType]:
         f"after {workload.warmup:,} to warm up; confinement: {workload.confinement}",
         "dim",
     )
+    for line in workload.left_out:
+        yield text(line, "dim")
 
 
 def _overview(walls: list[Wall], verbose: bool) -> Iterator[RenderableType]:

@@ -47,3 +47,16 @@ class Passing(Model):
     handed_over: bool = True
     lines: int
     transfers: float = Field(description="Per op, of all these lines together.")
+
+
+class Sums(Model):
+    """All transfers per op that the verdict is about, by where they are."""
+
+    walls: float = Field(description="On walls.")
+    handed_over: float = Field(description="On memory that one let go of and another took up.")
+    rest: float = Field(description="On lines that are shared, but too seldom for a wall.")
+
+    @property
+    def all(self) -> float:
+        """On all lines."""
+        return self.walls + self.handed_over + self.rest

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from partywall.core.errors import UsageProblem
-from partywall.results.result import Line, Result, Sums, Wall, WorkloadResult
+from partywall.results.counts import Sums
+from partywall.results.result import Line, Result, Wall, WorkloadResult
 
 
 def between(result: Result) -> list[WorkloadResult]:

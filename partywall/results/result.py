@@ -19,7 +19,7 @@ from pydantic import Field, computed_field
 
 from partywall.core.topology import Layers, Scope, Topology
 from partywall.results import sites, upgrade
-from partywall.results.counts import CallCount, Instructions, Passing
+from partywall.results.counts import CallCount, Instructions, Passing, Sums
 from partywall.results.document import Document, Model, described
 from partywall.results.failures import Failure
 from partywall.results.fields import FieldUse, Visits
@@ -156,19 +156,6 @@ class Wall(Model):
         return self.transfers if self.transfers_at is None else self.transfers_at
 
 
-class Sums(Model):
-    """All transfers per op that the verdict is about, by where they are."""
-
-    walls: float = Field(description="On walls.")
-    handed_over: float = Field(description="On memory that one let go of and another took up.")
-    rest: float = Field(description="On lines that are shared, but too seldom for a wall.")
-
-    @property
-    def all(self) -> float:
-        """On all lines."""
-        return self.walls + self.handed_over + self.rest
-
-
 class Deferred(Model):
     """Work that a container's own system calls put off.
 
@@ -190,6 +177,11 @@ class Deferred(Model):
     )
     left: list[Left] | None = Field(
         default=None, description="Work items and callbacks that were left; null: not counted."
+    )
+    unfollowed: list[str] = Field(
+        default_factory=list,
+        description="What of it is in the background instead: the kernel lacks functions by "
+        "which it is followed.",
     )
 
 
@@ -228,6 +220,10 @@ class WorkloadResult(Model):
     operation: str = Field(description="What one operation is, in words.")
     topology: Topology
     confinement: str = Field(description="'docker', 'docker, less …' or 'unconfined'.")
+    left_out: list[str] = Field(
+        default_factory=list,
+        description="What a file of services says of it and the guest has otherwise, or not.",
+    )
     layers: Layers = Field(default="shared", description="One image for all, or a copy for each.")
     initramfs_sha256: str = Field(description="Hash of all that the guest holds.")
     warmup: int = Field(description="Operations per process before the window.")
@@ -300,14 +296,15 @@ class WorkloadResult(Model):
 
         Isolated is what moves no more than the threshold in all, what is done after the windows
         reckoned in. That is said of its calls alone if more is moved by what nobody was seen to
-        leave, or if too little was done in the windows of what it left.
+        leave, or can't be on its kernel, or if too little was done in the windows of what it left.
         """
         if self.walls or self.put_off:
             return "walls"
         every = (self.moved if self.sums is None else self.sums.all) + self.added * self._factor
         if every > self.threshold:
             return "no wall"
-        return "isolated in its calls" if self.unseen or self.unsampled else "isolated"
+        unknown = self.unseen or self.unsampled or self.unfollowed
+        return "isolated in its calls" if unknown else "isolated"
 
     @property
     def isolated_itself(self) -> bool:
@@ -328,6 +325,11 @@ class WorkloadResult(Model):
     def unsampled(self) -> list[Left]:
         """Of that, what was done too seldom in the windows for what it moves to be known."""
         return unsampled(self.left, threshold=self.threshold, operations=self.operations)
+
+    @property
+    def unfollowed(self) -> list[str]:
+        """What of that can't be told from the background on its kernel."""
+        return [] if self.deferred is None else self.deferred.unfollowed
 
     @property
     def _factor(self) -> float:

@@ -67,6 +67,8 @@ class Service(BaseModel):
     sysctls: tuple[tuple[str, str], ...] = ()
     shm: int | None = None
     """Bytes of /dev/shm."""
+    left_out: tuple[str, ...] = ()
+    """What its file says and a guest has otherwise, or not, a line each."""
 
     @property
     def less(self) -> list[str]:

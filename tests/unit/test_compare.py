@@ -23,8 +23,8 @@ from partywall.measure import run
 from partywall.report import compare as view
 from partywall.results import compare, document
 from partywall.results.compare import Comparison
-from partywall.results.counts import CallCount, Instructions
-from partywall.results.result import Result, Sums
+from partywall.results.counts import CallCount, Instructions, Sums
+from partywall.results.result import Result
 
 BEFORE = builders.result(builders.signal(), builders.isolated())
 

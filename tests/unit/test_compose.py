@@ -131,7 +131,7 @@ def test_a_field_is_read_in_each_of_its_forms(
 
 def test_all_that_a_service_can_have_is_read_from_some_line() -> None:
     read_ = {name for _, fields in FIELDS for name in fields}
-    assert set(Service.model_fields) - read_ == {"name", "image"}
+    assert set(Service.model_fields) - read_ == {"name", "image", "left_out"}
 
 
 def test_variables_of_files_are_below_those_of_the_service(
@@ -260,6 +260,14 @@ def test_what_a_guest_can_not_is_told_in_one_line(read: Read, line: str, words: 
 )
 def test_what_makes_no_difference_is_not_told(read: Read, line: str) -> None:
     assert told(read, line) == []
+
+
+def test_what_a_guest_can_not_goes_with_the_service_without_paths(
+    read: Read, tmp_path: Path
+) -> None:
+    found = read("services:\n  one:\n    image: one\n    ports: ['80:80']\n    runtime: x\n")
+    assert len(found.left_out) == 2
+    assert all("left out" in line and str(tmp_path) not in line for line in found.left_out)
 
 
 def test_aliases_and_merges_are_read(read: Read) -> None:

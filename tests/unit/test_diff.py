@@ -18,9 +18,9 @@ from partywall.core.errors import UsageProblem
 from partywall.report import diff as view
 from partywall.results import document
 from partywall.results.compare import Change
-from partywall.results.counts import CallCount, Instructions, Passing
+from partywall.results.counts import CallCount, Instructions, Passing, Sums
 from partywall.results.diff import Difference, Tolerance, What, diff, how
-from partywall.results.result import Result, Sums
+from partywall.results.result import Result
 from partywall.results.upgrade import FIRST
 
 USUAL = Tolerance()

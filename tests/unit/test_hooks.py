@@ -316,6 +316,23 @@ def test_a_function_that_is_charged_and_counted_is_charged_first(kernel: Path) -
     assert roles.index("count") < roles.index("charge")
 
 
+def test_what_is_left_for_later_and_cannot_be_followed_is_known(tmp_path: Path) -> None:
+    needed = [*NEEDED, "ret_from_fork"]
+    items = ["queue_work_on", "__queue_work", "process_one_work"]
+    for number, (more, unfollowed) in enumerate(
+        [
+            ([*items, "__call_rcu_common", "rcu_do_batch"], ()),
+            ([*items, "call_rcu", "rcu_do_batch"], ()),
+            (items, ("callbacks of RCU (no __call_rcu_common, rcu_do_batch)",)),
+            ([*items[:2], "call_rcu", "rcu_do_batch"], ("work items (no process_one_work)",)),
+        ]
+    ):
+        source = functions(needed + more) + "void _start(void) {}\n"
+        name = f"vmlinux{number}"
+        vmlinux = programs.compiled(tmp_path, name, source, *programs.BARE)
+        assert hooks.build(vmlinux, workload()).unfollowed == unfollowed
+
+
 def test_functions_in_which_tasks_sleep_are_numbered_with_what_for(locked: Path) -> None:
     built = hooks.build(locked, workload())
     numbers = {one.function: (number, one.kind) for number, one in enumerate(built.sleeps)}

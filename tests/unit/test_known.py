@@ -16,7 +16,8 @@ from pydantic import ValidationError
 
 from partywall.core.errors import PartywallError
 from partywall.core.progress import Quiet
-from partywall.results.result import Line, LineObject, Sums, Wall, WorkloadResult
+from partywall.results.counts import Sums
+from partywall.results.result import Line, LineObject, Wall, WorkloadResult
 
 
 def case(**more: Any) -> Case:

@@ -34,10 +34,11 @@ from partywall.report import map as view
 from partywall.report.html import beside as matrix
 from partywall.report.html import map as page
 from partywall.results import document, parts, store
+from partywall.results.counts import Sums
 from partywall.results.failures import Failure
 from partywall.results.held import Held
 from partywall.results.memory import Grown, Memory, Unsettled
-from partywall.results.result import Result, Sums
+from partywall.results.result import Result
 from partywall.results.touches import Touch
 
 

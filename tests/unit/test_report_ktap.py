@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partywall.report import ktap
-from partywall.results.result import Result, Sums
+from partywall.results.counts import Sums
+from partywall.results.result import Result
 
 _RESULT = re.compile(r"(ok|not ok) (\d+) ([^#]+)")
 

@@ -19,9 +19,9 @@ from partywall.core.errors import UsageProblem
 from partywall.model import profiles
 from partywall.report import blocks, detail, terminal
 from partywall.report.terminal import Shown
-from partywall.results.counts import Instructions, Passing
+from partywall.results.counts import Instructions, Passing, Sums
 from partywall.results.left import Left
-from partywall.results.result import Result, Sums, Wall, WorkloadResult
+from partywall.results.result import Result, Wall, WorkloadResult
 
 PROFILE = profiles.load(profiles.DEFAULT)
 
@@ -347,6 +347,23 @@ def test_what_was_left_and_ran_after_the_windows_is_told() -> None:
         report = " ".join(shown(builders.result(quiet), everything=True).split())
         share = "25% of 2.00" if done else "0% of 1.00"
         assert f"{share} RCU callback of close for each operation: the rest was done" in report
+
+
+def test_what_a_file_of_services_says_and_the_guest_has_not_is_told() -> None:
+    lacking = ["compose.yaml: redis.runtime is left out: it is not known here"]
+    one = builders.signal().model_copy(update={"left_out": lacking})
+    assert lacking[0] in " ".join(shown(builders.result(one)).split())
+
+
+def test_what_cannot_be_followed_on_a_kernel_is_told_with_the_verdict() -> None:
+    sums = Sums(walls=0.0, handed_over=0.0, rest=0.0)
+    lost = {"unfollowed": ["work items (no process_one_work)"]}
+    late = builders.put_off([]).model_copy(update=lost)
+    report = " ".join(
+        shown(builders.result(builders.workload("w", [], sums=sums, deferred=late))).split()
+    )
+    assert "isolated in its calls: " in report
+    assert "work items (no process_one_work) of system calls can't be followed" in report
 
 
 def test_like_objects_are_one_wall() -> None:

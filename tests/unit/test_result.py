@@ -11,9 +11,10 @@ import pytest
 
 from partywall.core.topology import Topology
 from partywall.results import document, store
+from partywall.results.counts import Sums
 from partywall.results.left import Left
 from partywall.results.reading import read
-from partywall.results.result import Sums, WorkloadResult
+from partywall.results.result import WorkloadResult
 
 WALL = builders.signal().walls[0]
 
@@ -115,6 +116,14 @@ def test_isolated_is_not_said_of_what_is_done_after_the_windows_unless_enough_wa
     assert found(1.0, 1.0, rest=0.0011).verdict == "isolated"
     assert found(1.0, 0.1).done_later
     assert not found(1.0, 1.0).done_later
+
+
+def test_isolated_is_not_said_where_what_is_left_cannot_be_followed() -> None:
+    nothing = Sums(walls=0.0, handed_over=0.0, rest=0.0)
+    late = builders.put_off([])
+    late = late.model_copy(update={"unfollowed": ["callbacks of RCU (no rcu_do_batch)"]})
+    found = builders.workload("w", [], sums=nothing, deferred=late)
+    assert found.verdict == "isolated in its calls"
 
 
 def test_the_verdict_is_written_and_follows_from_the_rest_when_read() -> None:

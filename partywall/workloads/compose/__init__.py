@@ -21,6 +21,11 @@ class Composed:
     image: str
     told: tuple[str, ...]
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Of that what the guest has otherwise than the file says, or not."""
+        return self.told[1:]
+
 
 def _reader(path: Path, environment: Mapping[str, str]) -> services.Reader | pods.Reader:
     found = documents.read(path)
