@@ -14,6 +14,7 @@ import numpy.typing as npt
 from partywall.analyse import names, verdict
 from partywall.analyse.beside import Judged
 from partywall.analyse.judgement import Judgement
+from partywall.analyse.later import Later
 from partywall.analyse.layout import patterns
 from partywall.analyse.sharing import (
     Patterns,
@@ -27,7 +28,6 @@ from partywall.analyse.transfers import Lines, Parties
 from partywall.core.topology import Scope, Topology
 from partywall.record.recording import LINE_SHIFT, Kind, Recording
 from partywall.results import counts, result, sites
-from partywall.results.left import Left
 
 Array = npt.NDArray[Any]
 
@@ -224,14 +224,9 @@ class Work:
         judged: Judgement,
         objects: dict[int, result.LineObject],
         locked: Mapping[int, float],
-        left: list[Left] | None,
-        unfollowed: Iterable[str],
+        known: Later,
     ) -> result.Deferred:
-        """Return the verdict on this work, if it is what system calls put off.
-
-        ``left``: how much of it there was, None if that is not known; ``unfollowed``: what
-        of it can't be known on this kernel.
-        """
+        """Return the verdict on this work, if it is what system calls put off."""
         walls = self.walls(judged, locked)
         at = self._setting.at is not None
         return result.Deferred(
@@ -241,8 +236,9 @@ class Work:
             objects=[wall for wall, _ in walls],
             walls=[line for _, lines in walls for line in lines],
             passing=self.passing(judged, objects),
-            left=left,
-            unfollowed=list(unfollowed),
+            left=known.left,
+            unfollowed=list(known.unfollowed),
+            later=float((judged.moved_at * known.shares(self.lines.number)).sum()),
         )
 
     def to_touch(self) -> Judged:

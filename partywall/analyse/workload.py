@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import drgn
@@ -97,7 +98,6 @@ class Analysis:
             inside = [own.wall(row, inner, "within") for row in worst_first(inner.moved, only)]
         background, background_total = self._background()
         calls = self._calls()
-        left = later.left(self._recorded, name=self._contexts.name, operations=operations)
         beneath = under.under(
             self._recorded,
             {
@@ -143,8 +143,7 @@ class Analysis:
                 judged_late,
                 put_off,
                 beneath.shares[Kind.DEFERRED],
-                left,
-                self._watched.unfollowed,
+                self._later(),
             ),
             background=background,
             background_transfers=background_total,
@@ -169,6 +168,19 @@ class Analysis:
             for one, other in (sides, sides[::-1])
         )
         return first, second
+
+    def _later(self) -> later.Later:
+        """What is known of what was left for later."""
+        return later.Later(
+            left=later.left(
+                self._recorded,
+                context=self._contexts.name,
+                function=lambda address: in_source(self._code.name(address).function),
+                operations=self._setting.operations,
+            ),
+            unfollowed=self._watched.unfollowed,
+            shares=partial(later.shares, self._recorded),
+        )
 
     def _calls(self) -> list[CallCount]:
         """Calls of the functions that the workload counts, and then of those that wait for RCU."""

@@ -136,7 +136,15 @@ SPAN = np.dtype(
         ("at", "<u8"),
     ]
 )
-LEFT = np.dtype([("context", "<u8"), ("times", "<u8"), ("done", "<u8")])
+LEFT = np.dtype(
+    [
+        ("context", "<u8"),
+        ("site", "<u8"),
+        ("times", "<u8"),
+        ("done", "<u8"),
+        ("containers", "<u8"),
+    ]
+)
 SHARED, IN_CHARGED_WORK = 1, 2
 """Bits of ``kind`` in HOLD, SLEEP and SPAN, and the second one in WAIT."""
 
@@ -275,8 +283,9 @@ class Recording:
     """The longest times that locks were had with sleep in them, or slept for (dtype SPAN), by lock
     and by when they began."""
     left: Array | None = None
-    """What containers left for later (dtype LEFT), by the context in which it is done: how
-    often in the windows, and how often it was done by their end. None: not counted."""
+    """What containers left for later (dtype LEFT), by the context in which it is done and the
+    call that left it: how often in the windows, how often it was done by their end, and for
+    how many containers. None: not counted."""
     sets: tuple[tuple[int, ...], ...] = ()
     """Addresses of the words of locks that are held at once, those taken first in front."""
 

@@ -61,7 +61,8 @@ def without_walls(workload: WorkloadResult) -> str | None:
         return "; ".join([f"{least}, deferred work {judged}", *reserve(workload)])
     if not workload.found and workload.deferred is not None and workload.put_off:
         moved = rate(workload.deferred.sums.walls)
-        return f"no walls but in deferred work, {moved} transfers/op {among(workload)}"
+        said = [f"no walls but in deferred work, {moved} transfers/op {among(workload)}"]
+        return "; ".join([*said, *reserve(workload)])
     if workload.verdict != "no wall":
         return None
     said = []

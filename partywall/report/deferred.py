@@ -29,7 +29,7 @@ def blocks(workload: WorkloadResult, walls: list[Wall], verbose: bool) -> Iterat
     in full.
     """
     late = workload.deferred
-    if late is None or not (late.sums.all or workload.done_later):
+    if late is None or not (late.sums.all or after(workload)):
         return
     yield ""
     yield Text(f"deferred work ({WHAT}): {summary(late)}", "bold")

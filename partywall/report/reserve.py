@@ -5,21 +5,48 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from partywall.report.words import busiest, percent, rate
+from partywall.report.words import busiest, percent, plain, rate
+from partywall.results.left import Left
 from partywall.results.result import WorkloadResult
 from partywall.results.sites import UNSEEN, WORK_ITEM
+
+LISTED = 3
+"""Of what was left and not done, how much is told by name."""
 
 
 def reserve(workload: WorkloadResult) -> Iterator[str]:
     """Yield what the verdict is not about, in words: nothing if it is about all."""
     yield from _unseen(workload)
     for what in workload.unfollowed:
-        yield f"{what} of system calls can't be followed on this kernel, and are background"
-    for one in workload.unsampled:
-        yield (
-            f"not judged: {rate(one.later)} of {rate(one.times)} {one.context} for each operation, "
-            "done after the windows"
-        )
+        yield plain(f"{what} of system calls can't be followed on this kernel, and are background")
+    if workload.left is None and workload.deferred is not None:
+        yield "how much was left for after the windows was not counted"
+    if workload.every <= workload.threshold < workload.at_most:
+        yield f"up to {rate(workload.at_most)} with what was done after the windows"
+    missing = workload.unsampled
+    for one in missing[:LISTED]:
+        yield f"not judged, as {percent(one.done / one.times)} was done in the windows: {_of(one)}"
+    if missing[LISTED:]:
+        yield f"and {len(missing) - LISTED} more that functions left"
+
+
+def after(workload: WorkloadResult) -> list[str]:
+    """Return how much of what was left ran in the windows, where a part of it did not.
+
+    What that moved is in no figure.
+    """
+    missing = [one for one in workload.left or [] if one.later]
+    missing.sort(key=lambda one: (-one.later, one.context, one.by))
+    said = [f"{percent(one.done / one.times)} of {_of(one)}" for one in missing[:LISTED]]
+    if missing[LISTED:]:
+        said.append(f"and of {len(missing) - LISTED} more")
+    if said:
+        said[-1] += ": the rest was not done in the windows, and is in no figure"
+    return said
+
+
+def _of(one: Left) -> str:
+    return plain(f"{rate(one.times)} {one.context} for each operation, left by {one.by}()")
 
 
 def _unseen(workload: WorkloadResult) -> Iterator[str]:
@@ -32,23 +59,10 @@ def _unseen(workload: WorkloadResult) -> Iterator[str]:
         sites = [site for site in busiest(line) if site.context in UNSEEN]
         found |= {site.function: site.context for site in sites[:1]}
     named = list(found)[:2]
-    said = (
+    said = plain(
         f"{rate(moved)} more are of work items and callbacks of RCU that nobody was seen to "
         f"leave: {' and '.join(named)}"
     )
     items = [function for function in named if found[function] == WORK_ITEM]
     # Work that is charged is what a kernel thread does; RCU's callbacks run in softirqs, too.
     yield f"{said} (--charge FUNCTION counts a work item's)" if items else said
-
-
-def after(workload: WorkloadResult) -> Iterator[str]:
-    """Yield how much of what was left ran in the windows, where a part of it did not.
-
-    What that moved is in no figure.
-    """
-    for one in workload.done_later:
-        share = percent(one.done / one.times)
-        yield (
-            f"{share} of {rate(one.times)} {one.context} for each operation: the rest was done "
-            "after the windows, and is in no figure"
-        )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 from pydantic import Field
@@ -13,33 +13,47 @@ from partywall.results.document import Model
 SAMPLE: Final = 32
 """Times that something has to be done for what it moves to be a sample of all that was left."""
 
+MOST: Final = 0.9
+"""Share of what was left that is as good as all of it, however little it is."""
+
 
 class Left(Model):
-    """What one system call left for later in one way. Rates are per operation."""
+    """What one function left for later, because of one system call. Rates are per operation."""
 
     context: str = Field(description="In which it is done: 'RCU callback of close'.")
+    by: str = Field(description="The function that left it.")
     times: float = Field(description="How often it was left in the windows.")
     done: float = Field(description="How often it was done by their end.")
+    containers: int = Field(description="For how many containers it was done.")
 
     @property
     def later(self) -> float:
-        """How often it was done after the windows, or never."""
+        """How often it was not done in the windows."""
         return max(0.0, self.times - self.done)
 
+    def sampled(self, *, operations: int, containers: int) -> bool:
+        """Return whether what was done of it shows what all of it does.
 
-def unsampled(left: Iterable[Left], *, threshold: float, operations: int) -> list[Left]:
-    """Return what is left more often than the threshold and was done too seldom to be judged."""
-    often = [one for one in left if one.later > threshold]
-    return [one for one in often if one.done * operations < SAMPLE]
+        It has to be done for half of the ``containers`` that ran, as what one alone does moves
+        nothing between them. ``operations``: of all in the windows.
+        """
+        if self.done >= MOST * self.times:
+            return True
+        return self.done * operations >= SAMPLE and 2 * self.containers >= containers
 
 
-def factor(left: Iterable[Left], *, threshold: float, operations: int) -> float:
+def unsampled(left: Sequence[Left], *, operations: int, containers: int) -> list[Left]:
+    """Return that of which too little was done to judge it, most first."""
+    found = [one for one in left if not one.sampled(operations=operations, containers=containers)]
+    return sorted(found, key=lambda one: (-one.later, one.context, one.by))
+
+
+def factor(left: Sequence[Left], *, operations: int, containers: int) -> float:
     """Return how many times as much is moved in all as in the windows, at most.
 
-    What was done there is taken for a sample of what was left, and the kind of which the
-    least was done for all of them.
+    What was done is taken for a sample of what was left, and that of which the least was done
+    for all of it.
     """
-    left = list(left)
-    missing = unsampled(left, threshold=threshold, operations=operations)
-    often = [one for one in left if one.later > threshold and one not in missing]
+    missing = unsampled(left, operations=operations, containers=containers)
+    often = [one for one in left if one.later > 0 and one not in missing]
     return max((one.times / one.done for one in often), default=1.0)

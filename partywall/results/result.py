@@ -178,6 +178,9 @@ class Deferred(Model):
     left: list[Left] | None = Field(
         default=None, description="Work items and callbacks that were left; null: not counted."
     )
+    later: float = Field(
+        default=0.0, description="Of its transfers at that number, those of what was left."
+    )
     unfollowed: list[str] = Field(
         default_factory=list,
         description="What of it is in the background instead: the kernel lacks functions by "
@@ -300,11 +303,23 @@ class WorkloadResult(Model):
         """
         if self.walls or self.put_off:
             return "walls"
-        every = (self.moved if self.sums is None else self.sums.all) + self.added * self._factor
-        if every > self.threshold:
+        if self.at_most > self.threshold:
             return "no wall"
-        unknown = self.unseen or self.unsampled or self.unfollowed
+        unknown = self.unseen or self.unsampled or self.unfollowed or self.left is None
         return "isolated in its calls" if unknown else "isolated"
+
+    @property
+    def every(self) -> float:
+        """Transfers per op of all lines, deferred work too."""
+        return (self.moved if self.sums is None else self.sums.all) + self.added
+
+    @property
+    def at_most(self) -> float:
+        """The same with what was left and not done in the windows."""
+        if self.deferred is None or self.left is None:
+            return self.every
+        ran = {"operations": self.operations, "containers": self.topology.containers}
+        return self.every + self.deferred.later * (factor(self.left, **ran) - 1)
 
     @property
     def isolated_itself(self) -> bool:
@@ -312,28 +327,20 @@ class WorkloadResult(Model):
         return self.verdict.startswith("isolated")
 
     @property
-    def left(self) -> list[Left]:
-        """What its system calls left for later."""
-        return (self.deferred.left if self.deferred else None) or []
-
-    @property
-    def done_later(self) -> list[Left]:
-        """Of that, what was often done after the windows, or never."""
-        return [one for one in self.left if one.later > self.threshold]
+    def left(self) -> list[Left] | None:
+        """What its system calls left for later; None if that was not counted."""
+        return None if self.deferred is None else self.deferred.left
 
     @property
     def unsampled(self) -> list[Left]:
         """Of that, what was done too seldom in the windows for what it moves to be known."""
-        return unsampled(self.left, threshold=self.threshold, operations=self.operations)
+        ran = {"operations": self.operations, "containers": self.topology.containers}
+        return unsampled(self.left or [], **ran)
 
     @property
     def unfollowed(self) -> list[str]:
         """What of that can't be told from the background on its kernel."""
         return [] if self.deferred is None else self.deferred.unfollowed
-
-    @property
-    def _factor(self) -> float:
-        return factor(self.left, threshold=self.threshold, operations=self.operations)
 
     @property
     def unseen(self) -> list[Line]:

@@ -125,6 +125,14 @@ def test_forks_meet_in_counts_of_processes(check: Check) -> None:
     assert "rlimit[UCOUNT_RLIMIT_NPROC]" in fields
 
 
+def test_callbacks_that_wait_leaves_are_counted_whether_they_ran_or_not(check: Check) -> None:
+    """The last reference of a child's task is dropped by wait4(), a grace period later."""
+    left = {(one.context, one.by): one for one in check().of("fork").left or []}
+    task = left["RCU callback of wait4", "put_task_struct_rcu_user"]
+    assert task.times == pytest.approx(1, rel=0.05)
+    assert 0 <= task.done < task.times
+
+
 def test_nearly_all_transfers_have_a_name(check: Check) -> None:
     for one in check().result.workloads:
         assert one.named >= 0.95, one.title

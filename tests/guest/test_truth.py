@@ -15,6 +15,7 @@ from constructed import (
     HANDED_OVER,
     LATER,
     LATER_IN,
+    LEFT,
     PASSED,
     TOLERANCE,
     WAITING,
@@ -175,9 +176,12 @@ def test_what_work_items_and_callbacks_share_is_a_wall_of_who_left_them(
     elsewhere = by_object((*found.walls, *found.background))
     assert not LATER.keys() & elsewhere.keys()
     # The module's operations wait at their end for all that they left.
-    left = {one.context: one for one in found.deferred.left or []}
-    for context in set(LATER_IN.values()):
-        assert left[context].times == left[context].done
+    left = {(one.context, one.by): one for one in found.left or []}
+    assert left.keys() == {(context, "truth_deferred") for context in LEFT}
+    for (context, _), one in left.items():
+        assert one.times == one.done == pytest.approx(LEFT[context], rel=TOLERANCE)
+        assert one.containers == containers
+    assert found.deferred.later == pytest.approx(sum(LATER.values()), rel=TOLERANCE)
 
 
 @pytest.mark.parametrize("containers", COUNTS)

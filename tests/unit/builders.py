@@ -75,8 +75,19 @@ def workload(name: str, walls: list[Line], **more: Any) -> WorkloadResult:
         "scope": "between",
         "background": [],
         "background_transfers": 0.0,
+        "deferred": NOTHING_DEFERRED,
     }
     return WorkloadResult(workload=name, walls=walls, **(given | more))
+
+
+NOTHING_DEFERRED = Deferred(
+    transfers=0.0,
+    sums=Sums(walls=0.0, handed_over=0.0, rest=0.0),
+    objects=[],
+    walls=[],
+    passing=[],
+    left=[],
+)
 
 
 def put_off(walls: list[Line], **more: float) -> Deferred:
@@ -84,7 +95,9 @@ def put_off(walls: list[Line], **more: float) -> Deferred:
     moved = sum(wall.judged for wall in walls)
     sums = Sums(**({"walls": moved, "handed_over": 0.0, "rest": 0.0} | more))
     objects = workload("w", walls).found
-    return Deferred(transfers=sums.all, sums=sums, objects=objects, walls=walls, passing=[])
+    return Deferred(
+        transfers=sums.all, sums=sums, objects=objects, walls=walls, passing=[], left=[]
+    )
 
 
 def moved_in(context: str) -> Line:

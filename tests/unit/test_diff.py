@@ -104,7 +104,8 @@ def test_walls_of_deferred_work_come_and_go_too() -> None:
 
 
 def test_deferred_work_that_only_one_result_judges_is_left_out_and_that_is_said() -> None:
-    found = diff(SAME, changed(deferred=builders.put_off(builders.signal().walls)), USUAL)
+    older = changed(deferred=None)
+    found = diff(older, changed(deferred=builders.put_off(builders.signal().walls)), USUAL)
     assert found.findings == []
     assert found.left_out is not None
     assert found.left_out.startswith("deferred work: one of the results is of an older")

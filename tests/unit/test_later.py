@@ -14,18 +14,44 @@ from partywall.record import recording as reader
 WORK, CALLBACK, OTHER = reader.WORK, reader.CALLBACK, reader.SCHEDULER
 
 
-def test_how_much_was_left_and_done_is_told_for_each_operation() -> None:
-    rows = [(reader.WORKED + 3, 8, 2), (reader.WORKED + 4, 0, 0), (reader.CALLED_BACK + 3, 0, 1)]
-    whole = dataclasses.replace(recording(party(0)), left=np.array(rows, reader.LEFT))
-    found = later.left(whole, name=hex, operations=4)
-    assert found is not None
-    assert [(one.context, one.times, one.done) for one in found] == [
-        ("0x5003", 2.0, 0.5),
-        ("0x6003", 0.0, 0.25),
+def test_how_much_was_left_and_done_is_told_by_who_left_it() -> None:
+    rows = [
+        (reader.WORKED + 3, 0x10, 8, 2, 2),
+        (reader.WORKED + 3, 0x11, 4, 2, 1),
+        (reader.WORKED + 3, 0x20, 4, 4, 2**64 - 1),
+        (reader.WORKED + 4, 0x10, 0, 0, 0),
+        (reader.CALLED_BACK + 3, 0x10, 0, 1, 1),
     ]
-    assert found[1].later == 0
+    whole = dataclasses.replace(recording(party(0)), left=np.array(rows, reader.LEFT))
+    names = {"context": hex, "function": lambda address: f"f{address >> 4}"}
+    found = later.left(whole, **names, operations=4)
+    assert found is not None
+    assert [(one.context, one.by, one.times, one.done) for one in found] == [
+        ("0x5003", "f1", 3.0, 1.0),
+        ("0x5003", "f2", 1.0, 1.0),
+        ("0x6003", "f1", 0.0, 0.25),
+    ]
+    assert [one.containers for one in found] == [2, later.CONTAINERS, 1]
+    assert [one.later for one in found] == [2, 0, 0]
     older = dataclasses.replace(whole, left=None)
-    assert later.left(older, name=hex, operations=4) is None
+    assert later.left(older, **names, operations=4) is None
+
+
+def test_of_deferred_work_what_was_left_is_told_from_softirqs() -> None:
+    line = 64
+    one = party(
+        0,
+        accesses=[
+            access(5 * line, reads=3, context=reader.DEFERRED + 3),
+            access(5 * line, writes=1, context=reader.WORKED + 3),
+            access(6 * line, writes=1, context=reader.CALLED_BACK + 3),
+            access(7 * line, writes=1, context=reader.DEFERRED + 3),
+            access(7 * line, writes=1),
+        ],
+    )
+    numbers = np.array([7, 5, 6, 4, 99], np.uint64)
+    assert later.shares(recording(one), numbers).tolist() == [0, 0.25, 1, 1, 1]
+    assert later.shares(recording(), numbers).tolist() == [1] * 5
 
 
 def test_lines_that_nobodys_work_uses_most_are_told_from_those_that_it_uses() -> None:

@@ -21,7 +21,7 @@ from partywall.report import blocks, detail, terminal
 from partywall.report.terminal import Shown
 from partywall.results.counts import Instructions, Passing, Sums
 from partywall.results.left import Left
-from partywall.results.result import Result, Wall, WorkloadResult
+from partywall.results.result import Deferred, Result, Wall, WorkloadResult
 
 PROFILE = profiles.load(profiles.DEFAULT)
 
@@ -308,10 +308,11 @@ def test_instructions_of_deferred_work_are_told_from_the_background() -> None:
 def test_isolated_says_whether_it_knows_of_deferred_work() -> None:
     sums = Sums(walls=0.0, handed_over=0.0, rest=0.0)
     for late, words in ((builders.put_off([]), "included"), (None, "not judged")):
+        verdict = "isolated" if late else "isolated in its calls"
         one = builders.workload("w", [], sums=sums, deferred=late)
         report = " ".join(shown(builders.result(one)).split())
         said = f"no more than 0.01 transfers/op between containers, deferred work {words}"
-        assert f"isolated: {said}" in report
+        assert f"{verdict}: {said}" in report
 
 
 def test_what_nobody_was_seen_to_leave_is_told_with_every_verdict() -> None:
@@ -333,20 +334,51 @@ def test_what_nobody_was_seen_to_leave_is_told_with_every_verdict() -> None:
     assert "--charge" not in report
 
 
-def test_what_was_left_and_ran_after_the_windows_is_told() -> None:
+def after_windows(late: Deferred, *left: Left, **more: Any) -> str:
+    """What is shown of 1,000 operations that left something for later."""
     sums = Sums(walls=0.0, handed_over=0.0, rest=0.0)
-    late = builders.put_off([])
-    for times, done in ((1.0, 0.0), (2.0, 0.5)):
-        left = [Left(context="RCU callback of close", times=times, done=done)]
-        more = {"deferred": late.model_copy(update={"left": left})}
-        quiet = builders.workload("w", [], sums=sums, operations=1000, **more)
-        report = " ".join(shown(builders.result(quiet)).split())
-        judged = "not judged: 1.00 of 1.00 RCU callback of close for each operation, done after"
-        assert (judged in report) == (not done)
-        assert ("isolated in its calls: " in report) == (not done)
-        report = " ".join(shown(builders.result(quiet), everything=True).split())
-        share = "25% of 2.00" if done else "0% of 1.00"
-        assert f"{share} RCU callback of close for each operation: the rest was done" in report
+    late = late.model_copy(update={"left": list(left), **more})
+    one = builders.workload("w", [], sums=sums, operations=1000, deferred=late)
+    return " ".join(shown(builders.result(one), everything=True).split())
+
+
+def callbacks(times: float, done: float, by: str = "__fput") -> Left:
+    return Left(context="RCU callback of close", by=by, times=times, done=done, containers=8)
+
+
+def test_what_was_left_and_ran_after_the_windows_is_told() -> None:
+    none = builders.put_off([])
+    report = after_windows(none, callbacks(1.0, 0.0))
+    left = "1.00 RCU callback of close for each operation, left by __fput()"
+    assert "isolated in its calls: no more than" in report
+    assert f"not judged, as 0% was done in the windows: {left}" in report
+    assert f"0% of {left}: the rest was not done in the windows, and is in no figure" in report
+    report = after_windows(none, callbacks(1.0, 0.5))
+    assert "isolated: no more than" in report
+    assert "not judged" not in report
+    assert f"50% of {left}: the rest" in report
+    assert "left by" not in after_windows(none, callbacks(1.0, 1.0))
+    # What is sampled and comes to more is said with the figure that it comes to.
+    report = after_windows(builders.put_off([], rest=0.002), callbacks(1.0, 0.1), later=0.002)
+    assert "no wall: " in report
+    assert "up to 0.020 with what was done after the windows" in report
+    # With walls in deferred work alone as well.
+    walls = builders.put_off(builders.signal().walls)
+    assert f"not judged, as 0% was done in the windows: {left}" in after_windows(
+        walls, callbacks(1.0, 0.0)
+    )
+    many = [callbacks(1.0, 0.0, by=f"f{n}") for n in range(9)]
+    report = after_windows(none, *many)
+    assert "and 6 more that functions left" in report
+    assert "and of 6 more: the rest" in report
+    assert "f2()" in report
+    assert "f3()" not in report
+    assert "was not counted" in after_windows(none.model_copy(update={"left": None}), left=None)
+
+
+def test_names_of_what_was_left_cannot_move_the_cursor() -> None:
+    evil = Left(context="RCU \x1b[31mcallback", by="f\x1b[2J", times=1.0, done=0.0, containers=0)
+    assert "\x1b" not in after_windows(builders.put_off([]), evil)
 
 
 def test_what_a_file_of_services_says_and_the_guest_has_not_is_told() -> None:

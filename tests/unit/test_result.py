@@ -92,36 +92,68 @@ def test_isolated_is_not_said_where_something_is_moved_that_nobody_was_seen_to_l
         assert found.unseen == ([line] if context == "work item" else [])
 
 
-def test_isolated_is_not_said_of_what_is_done_after_the_windows_unless_enough_was_seen() -> None:
+def left(times: float, done: float, by: str = "__fput", containers: int = 8) -> Left:
+    """Callbacks of RCU that `close()` left."""
+    rates = {"times": times, "done": done}
+    return Left(context="RCU callback of close", by=by, containers=containers, **rates)
+
+
+def quiet(*found: Left, later: float = 0.0, softirqs: float = 0.0) -> WorkloadResult:
+    """A workload of 1,000 operations that moves nothing at once."""
     nothing = Sums(walls=0.0, handed_over=0.0, rest=0.0)
+    late = builders.put_off([], rest=later + softirqs)
+    late = late.model_copy(update={"left": list(found), "later": later})
+    return builders.workload("w", [], sums=nothing, operations=1000, deferred=late)
 
-    def found(times: float, done: float, rest: float = 0.0) -> WorkloadResult:
-        late = builders.put_off([], rest=rest)
-        left = [Left(context="RCU callback of close", times=times, done=done)]
-        late = late.model_copy(update={"left": left})
-        return builders.workload("w", [], sums=nothing, operations=1000, deferred=late)
 
-    assert found(1.0, 1.0).verdict == "isolated"
-    # So few that they could be no wall, whatever they do.
-    assert found(0.01, 0.0).verdict == "isolated"
-    none = found(1.0, 0.001)
+def test_isolated_is_not_said_of_what_is_done_after_the_windows_unless_enough_was_seen() -> None:
+    assert quiet().verdict == quiet(left(1.0, 1.0)).verdict == "isolated"
+    none = quiet(left(1.0, 0.001))
     assert none.verdict == "isolated in its calls"
     assert none.isolated_itself
     assert not none.isolated
     assert [one.later for one in none.unsampled] == [0.999]
-    # A tenth is a sample; ten times what it moves is what all of it does.
-    assert found(1.0, 0.1).verdict == "isolated"
-    assert found(1.0, 0.1, rest=0.0009).verdict == "isolated"
-    assert found(1.0, 0.1, rest=0.0011).verdict == "no wall"
-    assert found(1.0, 1.0, rest=0.0011).verdict == "isolated"
-    assert found(1.0, 0.1).done_later
-    assert not found(1.0, 1.0).done_later
+    # One item may stand for what many operations put on its list.
+    assert quiet(left(0.001, 0.0)).verdict == "isolated in its calls"
+    # Few, and almost all of them were done.
+    assert quiet(left(0.02, 0.019)).verdict == "isolated"
+    # What one container alone does moves nothing between two.
+    assert quiet(left(1.0, 0.1, containers=3)).verdict == "isolated in its calls"
+    assert quiet(left(1.0, 0.1, containers=4)).verdict == "isolated"
+    # Each that leaves something needs a sample of its own.
+    more = quiet(left(1.0, 0.5), left(1.0, 0.0, by="put_cred"), left(2.0, 0.0, by="free"))
+    assert more.verdict == "isolated in its calls"
+    assert [one.by for one in more.unsampled] == ["free", "put_cred"]
+
+
+def test_what_was_done_in_the_windows_is_a_sample_of_what_was_left() -> None:
+    # Of a tenth that was done, ten times what it moves is what all of it does.
+    assert quiet(left(1.0, 0.1), later=0.0009).verdict == "isolated"
+    assert quiet(left(1.0, 0.1), later=0.0011).verdict == "no wall"
+    assert quiet(left(1.0, 0.1), later=0.0011).at_most == pytest.approx(0.011)
+    assert quiet(left(1.0, 1.0), later=0.0011).verdict == "isolated"
+    # All of it for the one of which the least was done; softirqs were all done.
+    two = quiet(left(1.0, 0.1), left(1.0, 0.5, by="put_cred"), later=0.001, softirqs=0.005)
+    assert two.at_most == pytest.approx(0.015)
+    assert quiet(left(1.0, 0.1), softirqs=0.005).verdict == "isolated"
+    # What is no sample is told, and nothing made of it.
+    assert quiet(left(1.0, 0.0), later=0.0011).at_most == pytest.approx(0.0011)
+
+
+def test_isolated_is_not_said_of_a_result_that_does_not_know_what_was_left() -> None:
+    found = quiet()
+    assert found.deferred is not None
+    older = found.deferred.model_copy(update={"left": None})
+    assert found.model_copy(update={"deferred": older}).verdict == "isolated in its calls"
+    assert found.model_copy(update={"deferred": None}).verdict == "isolated in its calls"
 
 
 def test_isolated_is_not_said_where_what_is_left_cannot_be_followed() -> None:
     nothing = Sums(walls=0.0, handed_over=0.0, rest=0.0)
     late = builders.put_off([])
-    late = late.model_copy(update={"unfollowed": ["callbacks of RCU (no rcu_do_batch)"]})
+    late = late.model_copy(
+        update={"unfollowed": ["callbacks of RCU (no rcu_do_batch)"], "left": []}
+    )
     found = builders.workload("w", [], sums=nothing, deferred=late)
     assert found.verdict == "isolated in its calls"
 

@@ -135,6 +135,9 @@ pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
     if block.enters != NO_LEAF {
         *c.tracker.caller(block.enters) = *c.tracker.call();
     }
+    if block.leaves {
+        c.leaving.by = *c.tracker.call();
+    }
     if block.call != 0 {
         *c.tracker.call() = block.call;
     }

@@ -7,7 +7,7 @@
 //! one is the function that is read when it is to be called.
 
 use crate::context::{Context, CALLED_BACK, WORKED};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Because of whom something is done later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,39 +53,58 @@ impl What {
     }
 }
 
-/// How often something was left in the windows, and how often it was done by their end.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+/// How often something was left in the windows, how often it was done by their end, and for
+/// which containers.
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub struct Left {
     pub times: u64,
     pub done: u64,
+    pub containers: BTreeSet<u32>,
+}
+
+/// Where it is done, and the call that left it.
+pub type Way = (Context, u64);
+
+/// Something that is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known {
+    cause: Cause,
+    /// The call that left it.
+    site: u64,
+}
+
+impl Known {
+    fn way(self, what: What) -> Way {
+        (what.context(self.cause.call), self.site)
+    }
 }
 
 /// What is still to be done, by where it lies.
 #[derive(Default)]
 pub struct Pending {
     /// Because of whom; None: of nobody's who is in a container.
-    of: HashMap<(What, u64), Option<Cause>>,
-    /// What containers left, by the context in which it is done.
-    pub left: BTreeMap<Context, Left>,
+    of: HashMap<(What, u64), Option<Known>>,
+    pub left: BTreeMap<Way, Left>,
 }
 
 impl Pending {
-    fn left(&mut self, what: What, cause: Cause) -> &mut Left {
-        self.left.entry(what.context(cause.call)).or_default()
+    fn left(&mut self, what: What, known: Known) -> &mut Left {
+        self.left.entry(known.way(what)).or_default()
     }
 
     /// It is wanted that something is done, which may be pending already.
-    fn want(&mut self, what: What, address: u64, cause: Cause) {
+    fn want(&mut self, what: What, address: u64, known: Known) {
         match self.of.get(&(what, address)).copied() {
             Some(None) => {}
             None => {
                 // Pending since before the windows, or not yet pending: then `set` follows.
-                self.of.insert((what, address), Some(cause));
-                self.left(what, cause).times += 1;
+                self.of.insert((what, address), Some(known));
+                self.left(what, known).times += 1;
             }
             Some(Some(before)) => {
-                let both = before.and(cause);
-                if both != before {
+                let cause = before.cause.and(known.cause);
+                if cause != before.cause {
+                    let both = Known { cause, ..before };
                     self.of.insert((what, address), Some(both));
                     self.left(what, before).times -= 1;
                     self.left(what, both).times += 1;
@@ -96,27 +115,36 @@ impl Pending {
 
     /// Something becomes pending, because of a container or of nobody. What was known of
     /// that address was of another one, or is done.
-    fn set(&mut self, what: What, address: u64, cause: Option<Cause>) {
-        let before = self.of.insert((what, address), cause).flatten();
-        if let (What::Work, Some(before)) = (what, before) {
+    fn set(&mut self, what: What, address: u64, known: Option<Known>) {
+        if what == What::Work {
             // It is the same one, which was wanted right before, or was cancelled.
-            self.left(what, before).times -= 1;
+            self.cancel(address);
         }
-        if let Some(cause) = cause {
-            self.left(what, cause).times += 1;
+        self.of.insert((what, address), known);
+        if let Some(known) = known {
+            self.left(what, known).times += 1;
+        }
+    }
+
+    /// A work item is taken from who would do it.
+    fn cancel(&mut self, address: u64) {
+        if let Some(before) = self.of.remove(&(What::Work, address)).flatten() {
+            self.left(What::Work, before).times -= 1;
         }
     }
 
     /// It is done now, if it is that; because of whom.
     pub fn take(&mut self, what: What, address: u64) -> Option<Cause> {
-        let cause = self.of.remove(&(what, address)).flatten()?;
-        self.left(what, cause).done += 1;
-        Some(cause)
+        let known = self.of.remove(&(what, address)).flatten()?;
+        let left = self.left(what, known);
+        left.done += 1;
+        left.containers.insert(known.cause.container);
+        Some(known.cause)
     }
 
     /// Bytes that it holds.
     pub fn bytes(&self) -> usize {
-        self.of.capacity() * (std::mem::size_of::<((What, u64), Option<Cause>)>() + 1)
+        self.of.capacity() * (std::mem::size_of::<((What, u64), Option<Known>)>() + 1)
     }
 }
 
@@ -126,6 +154,9 @@ pub struct Leaving {
     /// In a function that queues a work item, and where that is; 0 if not yet known.
     inside: bool,
     work: u64,
+    /// The last call before such a function was entered, and the outermost one's.
+    pub by: u64,
+    site: u64,
     /// Stores to expect of a function that leaves something to RCU, and the last one.
     stores: u8,
     last: u64,
@@ -133,19 +164,26 @@ pub struct Leaving {
 
 impl Leaving {
     /// A function that queues a work item is entered, or left.
-    pub fn queue(&mut self, enters: bool) {
+    ///
+    /// `site`: the call that led there, if it is in no such function itself.
+    pub fn queue(&mut self, enters: bool, site: Option<u64>) {
         self.inside = enters;
         self.work = 0;
+        self.site = site.unwrap_or(self.site);
     }
 
     /// The work item lies there. `marks`: it is wanted, and not only looked at.
     pub fn mark(&mut self, address: u64, cause: Option<Cause>, marks: bool, of: &mut Pending) {
         if !self.inside {
+            if !marks {
+                of.cancel(address);
+            }
             return;
         }
         self.work = address;
         if let (true, Some(cause)) = (marks, cause) {
-            of.want(What::Work, address, cause);
+            let site = self.site;
+            of.want(What::Work, address, Known { cause, site });
         }
     }
 
@@ -153,14 +191,16 @@ impl Leaving {
     pub fn queued(&mut self, cause: Option<Cause>, of: &mut Pending) {
         let work = std::mem::replace(&mut self.work, 0);
         if work != 0 {
-            of.set(What::Work, work, cause);
+            let site = self.site;
+            of.set(What::Work, work, cause.map(|cause| Known { cause, site }));
         }
     }
 
-    /// A function that leaves something to RCU is entered.
-    pub fn call(&mut self) {
+    /// A function that leaves something to RCU is entered. `site`: as above.
+    pub fn call(&mut self, site: Option<u64>) {
         // One of them may be that of a value that guards the stack.
         self.stores = 4;
+        self.site = site.unwrap_or(self.site);
         self.last = 0;
     }
 
@@ -173,7 +213,9 @@ impl Leaving {
         let last = std::mem::replace(&mut self.last, address);
         if last.abs_diff(address) == 8 {
             self.stores = 0;
-            of.set(What::Callback, last.max(address), cause);
+            let site = self.site;
+            let known = cause.map(|cause| Known { cause, site });
+            of.set(What::Callback, last.max(address), known);
         }
     }
 }
@@ -191,15 +233,17 @@ mod tests {
         call: 16,
     };
 
+    const SITE: u64 = 0x77;
+
     /// Queues the item at 0x100, which is pending already or not.
     fn queue(of: &mut Pending, cause: Option<Cause>, pending: bool) {
         let mut leaving = Leaving::default();
-        leaving.queue(true);
+        leaving.queue(true, Some(SITE));
         leaving.mark(0x100, cause, true, of);
         if !pending {
             leaving.queued(cause, of);
         }
-        leaving.queue(false);
+        leaving.queue(false, None);
     }
 
     #[test]
@@ -212,11 +256,11 @@ mod tests {
         assert_eq!(of.take(What::Work, 0x100), None);
     }
 
-    /// How often something was left in the context, and done.
-    fn left(of: &Pending, what: What, cause: Cause) -> (u64, u64) {
-        let left = of.left.get(&what.context(cause.call)).copied();
-        let left = left.unwrap_or_default();
-        (left.times, left.done)
+    /// How often something was left in the context, and done; for how many containers.
+    fn left(of: &Pending, what: What, cause: Cause) -> (u64, u64, usize) {
+        let way = (what.context(cause.call), SITE);
+        let left = of.left.get(&way).cloned().unwrap_or_default();
+        (left.times, left.done, left.containers.len())
     }
 
     #[test]
@@ -224,35 +268,61 @@ mod tests {
         let mut of = Pending::default();
         queue(&mut of, Some(ONE), false);
         queue(&mut of, Some(ONE), true);
-        assert_eq!(left(&of, What::Work, ONE), (1, 0));
+        assert_eq!(left(&of, What::Work, ONE), (1, 0, 0));
         of.take(What::Work, 0x100);
         of.take(What::Work, 0x100);
-        assert_eq!(left(&of, What::Work, ONE), (1, 1));
-        // One that was cancelled is left once it is queued anew.
-        queue(&mut of, Some(ONE), false);
-        queue(&mut of, Some(ONE), false);
-        assert_eq!(left(&of, What::Work, ONE), (2, 1));
+        assert_eq!(left(&of, What::Work, ONE), (1, 1, 1));
         // What a second one wants is left by both.
+        queue(&mut of, Some(ONE), false);
         queue(&mut of, Some(TWO), true);
-        assert_eq!(left(&of, What::Work, ONE), (1, 1));
-        assert_eq!(left(&of, What::Work, Cause::ALL), (1, 0));
+        assert_eq!(left(&of, What::Work, ONE), (1, 1, 1));
+        assert_eq!(left(&of, What::Work, Cause::ALL), (1, 0, 0));
         of.take(What::Work, 0x100);
-        assert_eq!(left(&of, What::Work, Cause::ALL), (1, 1));
+        assert_eq!(left(&of, What::Work, Cause::ALL), (1, 1, 1));
         // Nobody's, and wanted by one as well.
         queue(&mut of, None, false);
         queue(&mut of, Some(ONE), true);
         of.take(What::Work, 0x100);
-        assert_eq!(left(&of, What::Work, ONE), (1, 1));
+        assert_eq!(left(&of, What::Work, ONE), (1, 1, 1));
         // Queued before the windows.
-        queue(&mut of, Some(ONE), true);
+        queue(&mut of, Some(TWO), true);
         of.take(What::Work, 0x100);
-        assert_eq!(left(&of, What::Work, ONE), (2, 2));
-        for address in [0x108, 0x208, 0x108] {
-            of.set(What::Callback, address, Some(ONE));
+        assert_eq!(left(&of, What::Work, ONE), (2, 2, 2));
+    }
+
+    #[test]
+    fn what_is_cancelled_is_not_left() {
+        let (mut of, mut leaving) = (Pending::default(), Leaving::default());
+        queue(&mut of, Some(ONE), false);
+        leaving.mark(0x100, Some(ONE), false, &mut of);
+        assert_eq!(left(&of, What::Work, ONE), (0, 0, 0));
+        assert_eq!(of.take(What::Work, 0x100), None);
+        leaving.mark(0x100, Some(ONE), false, &mut of);
+        // Cancelled in a way that is not seen, and queued anew.
+        queue(&mut of, Some(ONE), false);
+        queue(&mut of, Some(ONE), false);
+        assert_eq!(left(&of, What::Work, ONE), (1, 0, 0));
+    }
+
+    #[test]
+    fn what_was_left_is_told_apart_by_the_call_that_left_it() {
+        let (mut of, mut leaving) = (Pending::default(), Leaving::default());
+        for (site, address) in [(0x70, 0x108), (0x72, 0x208), (0x70, 0x308)] {
+            leaving.call(Some(site));
+            // The outer one of two functions calls the inner one.
+            leaving.store(0x9020, Some(ONE), &mut of);
+            leaving.call(None);
+            leaving.store(address, Some(ONE), &mut of);
+            leaving.store(address - 8, Some(ONE), &mut of);
         }
-        of.take(What::Callback, 0x108);
-        assert_eq!(left(&of, What::Callback, ONE), (3, 1));
-        assert_eq!(left(&of, What::Work, ONE), (2, 2));
+        of.take(What::Callback, 0x308);
+        let context = What::Callback.context(ONE.call);
+        let found: Vec<_> = of
+            .left
+            .iter()
+            .map(|(way, one)| (*way, one.times, one.done))
+            .collect();
+        assert_eq!(found, [((context, 0x70), 2, 1), ((context, 0x72), 1, 0)]);
     }
 
     #[test]
@@ -299,13 +369,13 @@ mod tests {
         leaving.mark(0x100, Some(ONE), false, &mut of);
         leaving.queued(Some(ONE), &mut of);
         assert_eq!(of.take(What::Work, 0x100), None);
-        leaving.queue(true);
+        leaving.queue(true, Some(SITE));
         leaving.mark(0x100, Some(ONE), false, &mut of);
         leaving.queued(Some(ONE), &mut of);
         assert_eq!(of.take(What::Work, 0x100), Some(ONE));
         // Looked at, but not changed.
         leaving.mark(0x100, Some(ONE), false, &mut of);
-        leaving.queue(false);
+        leaving.queue(false, None);
         leaving.queued(Some(ONE), &mut of);
         assert_eq!(of.take(What::Work, 0x100), None);
     }
@@ -314,14 +384,14 @@ mod tests {
     fn a_callback_is_known_by_both_words_of_its_head() {
         for stores in [&[0x9020, 0x108, 0x100][..], &[0x100, 0x108]] {
             let (mut of, mut leaving) = (Pending::default(), Leaving::default());
-            leaving.call();
+            leaving.call(Some(SITE));
             for address in stores {
                 leaving.store(*address, Some(ONE), &mut of);
             }
             leaving.store(0x110, Some(ONE), &mut of);
             assert_eq!(of.take(What::Callback, 0x110), None);
             assert_eq!(of.take(What::Callback, 0x108), Some(ONE));
-            leaving.call();
+            leaving.call(Some(SITE));
             leaving.store(0x108, None, &mut of);
             leaving.store(0x100, None, &mut of);
             assert_eq!(of.take(What::Callback, 0x108), None);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The recording as a file. `docs/recording.md` describes it.
 
-use crate::caused::Left;
+use crate::caused::{Cause, Left, Way};
 use crate::checked::Checked;
-use crate::context::Context;
 use crate::event::ATOMIC;
 use crate::held::{who, Sums};
 use crate::table::{AccessSlot, LineSlot, Tables};
@@ -60,8 +59,8 @@ pub struct Recording<'a> {
     pub sites: &'a [(u64, u64)],
     pub stacks: &'a [u64],
     pub locks: &'a Sums,
-    /// What containers left for later, by the context in which it is done.
-    pub left: &'a BTreeMap<Context, Left>,
+    /// What containers left for later.
+    pub left: &'a BTreeMap<Way, Left>,
     /// The guest's time could be read.
     pub clock: bool,
     pub counts: usize,
@@ -206,8 +205,15 @@ impl Recording<'_> {
                 w.u64(value)?;
             }
         }
-        for (context, left) in self.left {
-            for value in [*context as u64, left.times, left.done] {
+        for ((context, site), left) in self.left {
+            // What is everybody's is done for all of them.
+            let all = left.containers.contains(&Cause::ALL.container);
+            let containers = if all {
+                u64::MAX
+            } else {
+                left.containers.len() as u64
+            };
+            for value in [*context as u64, *site, left.times, left.done, containers] {
                 w.u64(value)?;
             }
         }
@@ -369,7 +375,12 @@ mod tests {
         locks.hold(0x2000, 0x77, Kind::Exclusive, Who::THREAD);
         locks.waits.insert((NOWHERE, false), Wait::default());
         let parties = vec![(Summary::default(), &a), (Summary::default(), &b)];
-        let left = [(0x6010, Left { times: 7, done: 2 })].into_iter().collect();
+        let callbacks = Left {
+            times: 7,
+            done: 2,
+            containers: [1, 3, 4].into_iter().collect(),
+        };
+        let left = [((0x6010, 0x77), callbacks)].into_iter().collect();
         let recording = Recording {
             left: &left,
             sites: &[(0xffff_ffff_8100_0000, 0)],
@@ -380,9 +391,14 @@ mod tests {
         // header, one site, one lock, how it was held and why asleep, one wait, one span, what was left by one call; per party: a header, one line, one pattern, one access; trailer
         assert_eq!(
             out.len(),
-            8 + 60 + 16 + 56 + 128 + 56 + 88 + 64 + 24 + 2 * (24 + 64 + 32 + 14 + 24) + 12
+            8 + 60 + 16 + 56 + 128 + 56 + 88 + 64 + 40 + 2 * (24 + 64 + 32 + 14 + 24) + 12
         );
         assert_eq!(&out[..8], MAGIC);
+        let row: Vec<u8> = [0x6010u64, 0x77, 7, 2, 3]
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect();
+        assert_eq!(out.windows(40).filter(|at| *at == row).count(), 1);
         let length = u64::from_le_bytes(out[out.len() - 12..out.len() - 4].try_into().unwrap());
         assert_eq!(length as usize, out.len() - 12);
     }

@@ -4,6 +4,7 @@
 use crate::abi::{self, MemInfo};
 use crate::caused::{Cause, Leaving, Pending, What};
 use crate::context;
+use crate::hooks::Role;
 use crate::state::{state, State};
 use std::os::raw::{c_uint, c_void};
 
@@ -17,6 +18,14 @@ fn leave(what: impl Fn(&mut Leaving, Option<Cause>, &mut Pending)) {
     what(&mut c.leaving, cause, &mut s.tasks.caused);
 }
 
+/// The call that led into a function of a role, unless it is in one of that role.
+fn caller(role: Role) -> Option<u64> {
+    let s = state();
+    let call = s.here().leaving.by;
+    let inside = s.hooks.containing(call).any(|h| h.role == role);
+    (!inside).then_some(call)
+}
+
 fn is_store(info: MemInfo) -> bool {
     // SAFETY: the decoder looks only at the word QEMU passed.
     unsafe { abi::qemu_plugin_mem_is_store(info) }
@@ -24,7 +33,8 @@ fn is_store(info: MemInfo) -> bool {
 
 /// A function that queues a work item is entered, or left.
 pub extern "C" fn on_queue(_: c_uint, enters: *mut c_void) {
-    state().here().leaving.queue(enters as usize != 0);
+    let site = caller(Role::Queue);
+    state().here().leaving.queue(enters as usize != 0, site);
 }
 
 /// It marks the item as pending.
@@ -43,9 +53,10 @@ pub extern "C" fn on_queued(_: c_uint, _: *mut c_void) {
 
 /// Something is left to RCU, or a work item is to be queued by it.
 pub extern "C" fn on_call_rcu(_: c_uint, _: *mut c_void) {
+    let site = caller(Role::CallRcu);
     leave(|leaving, cause, of| {
         leaving.queued(cause, of);
-        leaving.call();
+        leaving.call(site);
     });
 }
 

@@ -40,6 +40,8 @@ pub struct Block {
     pub call: u64,
     /// The leaf function that starts with it.
     pub enters: u16,
+    /// A function that leaves something for later starts with it.
+    pub leaves: bool,
     /// It waits for a lock, which is no time that another lock is held for.
     pub spins: bool,
     /// It has PAUSE in it.

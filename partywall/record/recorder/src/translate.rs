@@ -111,12 +111,14 @@ fn hook(s: &State, insn: *mut Insn, address: u64, bytes: &[u8]) {
 }
 
 /// Whether a jump at `address` goes to the start of a function whose callers are told, from another one.
-fn tail_calls_leaf(hooks: &Hooks, bytes: &[u8], address: u64) -> bool {
+fn tail_calls_told(hooks: &Hooks, bytes: &[u8], address: u64) -> bool {
     insn::target(bytes, address).map_or(false, |to| {
         let mut there = hooks.containing(to);
         there.any(|h| {
-            matches!(h.role, Role::Leaf(_) | Role::Sleep { .. })
-                && h.start == to
+            matches!(
+                h.role,
+                Role::Leaf(_) | Role::Sleep { .. } | Role::Queue | Role::CallRcu
+            ) && h.start == to
                 && !(h.start..h.end).contains(&address)
         })
     })
@@ -173,6 +175,7 @@ unsafe fn translate_kernel(s: &mut State, tb: *mut Tb, first: u64, count: usize)
         instructions: count as u64,
         call: 0,
         enters: s.hooks.entry(first).unwrap_or(NO_LEAF),
+        leaves: false,
         spins: false,
         pauses: false,
         repeats: 0,
@@ -183,6 +186,7 @@ unsafe fn translate_kernel(s: &mut State, tb: *mut Tb, first: u64, count: usize)
     for h in s.hooks.containing(first) {
         match h.role {
             Role::Spin => block.spins = true,
+            Role::Queue | Role::CallRcu => block.leaves = h.start == first,
             Role::Thunk => thunk = true,
             _ => {}
         }
@@ -191,7 +195,7 @@ unsafe fn translate_kernel(s: &mut State, tb: *mut Tb, first: u64, count: usize)
     let last = abi::qemu_plugin_tb_get_insn(tb, count - 1);
     let bytes = abi::insn_bytes(last, &mut buffer);
     let address = abi::qemu_plugin_insn_vaddr(last);
-    if !thunk && insn::is_call(bytes) || tail_calls_leaf(&s.hooks, bytes, address) {
+    if !thunk && insn::is_call(bytes) || tail_calls_told(&s.hooks, bytes, address) {
         block.call = address;
     }
     if insn::is_repeated(bytes) {
