@@ -127,7 +127,10 @@ def score(
 
 @dataclass(frozen=True)
 class Checked:
-    """A control on one kernel. ``walls``: what it was not to have; empty if it is isolated."""
+    """A control on one kernel. ``walls``: what it was not to have; empty if it is isolated.
+
+    In its calls, that is: what they leave for later may run after the windows.
+    """
 
     control: Control
     kernel: str
@@ -137,7 +140,7 @@ class Checked:
 def check(control: Control, kernel: str, result: WorkloadResult) -> Checked:
     """Return what a control showed: its walls by name, or that it is not isolated without one."""
     names = tuple(dict.fromkeys(one.name for one in result.every_wall))
-    return Checked(control, kernel, names or (() if result.isolated else (result.verdict,)))
+    return Checked(control, kernel, names or (() if result.isolated_itself else (result.verdict,)))
 
 
 @dataclass(frozen=True)
