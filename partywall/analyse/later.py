@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,6 @@ from partywall.record.recording import (
     ATOMIC,
     CALLBACK,
     LINE_SHIFT,
-    THREAD_CONTAINER,
     WORK,
     WORKED,
     Kind,
@@ -26,9 +24,6 @@ from partywall.record.recording import (
 from partywall.results.left import Left
 
 Array = npt.NDArray[Any]
-
-CONTAINERS = THREAD_CONTAINER
-"""In place of all containers."""
 
 
 @dataclass(frozen=True)
@@ -49,41 +44,39 @@ def left(
     context: Callable[[int], str],
     function: Callable[[int], str],
     operations: int,
+    containers: int,
 ) -> list[Left] | None:
     """Return how much was left by whom and how much of it was done; None if not counted.
 
-    ``context``: its name, by its number; ``function``: the one that an address is in.
+    Of each call by itself, as each may leave something else. ``context``: its name, by its
+    number; ``function``: the one that an address is in; ``containers``: those that ran.
     """
     if recorded.left is None:
         return None
-    rows: dict[tuple[str, str], list[Array]] = defaultdict(list)
-    for row in recorded.left:
-        if row["times"] or row["done"]:
-            rows[context(int(row["context"])), function(int(row["site"]))].append(row)
-    return [
+    found = [
         Left(
-            context=where,
-            by=by,
-            times=sum(int(row["times"]) for row in found) / operations,
-            done=sum(int(row["done"]) for row in found) / operations,
-            # Calls in one function may be for the same containers or for others.
-            containers=max(min(int(row["containers"]), CONTAINERS) for row in found),
+            context=context(int(row["context"])),
+            by=function(int(row["site"])),
+            late=bool(row["late"]),
+            times=int(row["times"]) / operations,
+            done=int(row["done"]) / operations,
+            containers=min(int(row["containers"]), containers),
         )
-        for (where, by), found in sorted(rows.items())
+        for row in recorded.left
+        if row["times"] or row["done"]
     ]
+    return sorted(found, key=lambda one: (one.context, one.by, one.late, -one.times, -one.done))
 
 
 def shares(recorded: Recording, numbers: Array) -> Array:
-    """Return of deferred work's uses of each line, by its number, the share of what was left.
+    """Return of each line, by its number, how much of what deferred work moves is to be scaled.
 
-    Softirqs that a system call ran are the rest. 1 where uses are not known.
+    1 where what was left uses it at all, as a single write moves what many reads fetch, or where
+    uses are not known; 0 where softirqs that system calls ran are alone.
     """
     line, later, all_ = _uses(recorded, Kind.DEFERRED, lambda context: context >= WORKED)
-    if not len(line):
-        return np.ones(len(numbers))
-    at = np.minimum(np.searchsorted(line, numbers), len(line) - 1)
-    known = (line[at] == numbers) & (all_[at] > 0)
-    return np.where(known, later[at] / np.where(known, all_[at], 1), 1.0)
+    alone = line[(later == 0) & (all_ > 0)]
+    return np.where(np.isin(numbers, alone), 0.0, 1.0)
 
 
 def unseen(recorded: Recording) -> Array:

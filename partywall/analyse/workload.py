@@ -177,6 +177,7 @@ class Analysis:
                 context=self._contexts.name,
                 function=lambda address: in_source(self._code.name(address).function),
                 operations=self._setting.operations,
+                containers=self._setting.topology.containers,
             ),
             unfollowed=self._watched.unfollowed,
             shares=partial(later.shares, self._recorded),

@@ -78,7 +78,7 @@ ROLES: tuple[tuple[str, str], ...] = (
     ("grab", r"(try_to|work)_grab_pending"),
     ("queued", r"__queue_(delayed_)?work"),
     # What leaves something to RCU, and what does all that was left.
-    ("call_rcu", r"__call_rcu_common|__call_rcu|call_rcu"),
+    ("call_rcu", r"__call_rcu_common|__call_rcu|call_rcu(_hurry)?"),
     ("work", r"process_one_work"),
     ("callbacks", r"rcu_do_batch"),
     # What gives a semaphore back, whose count it need not write.
@@ -174,7 +174,18 @@ NEEDED = (
 """What tells contexts apart: without one of these, accesses are taken for those of others."""
 
 LATER = (
-    ("work items", ("queue_work_on", "__queue_work", "process_one_work")),
+    (
+        "work items",
+        (
+            "queue_work_on",
+            "queue_delayed_work_on",
+            "mod_delayed_work_on",
+            "queue_rcu_work",
+            "try_to_grab_pending|work_grab_pending",
+            "__queue_work",
+            "process_one_work",
+        ),
+    ),
     ("callbacks of RCU", ("__call_rcu_common|__call_rcu|call_rcu", "rcu_do_batch")),
 )
 """What is left for later, and by what that is followed: without one of these, by none of it."""

@@ -140,6 +140,7 @@ LEFT = np.dtype(
     [
         ("context", "<u8"),
         ("site", "<u8"),
+        ("late", "<u8"),
         ("times", "<u8"),
         ("done", "<u8"),
         ("containers", "<u8"),
@@ -284,8 +285,8 @@ class Recording:
     and by when they began."""
     left: Array | None = None
     """What containers left for later (dtype LEFT), by the context in which it is done and the
-    call that left it: how often in the windows, how often it was done by their end, and for
-    how many containers. None: not counted."""
+    call that left it, in such work itself (late) or not: how often in the windows, how often it
+    was done by their end, and for how many containers. None: not counted."""
     sets: tuple[tuple[int, ...], ...] = ()
     """Addresses of the words of locks that are held at once, those taken first in front."""
 

@@ -21,10 +21,11 @@ class Left(Model):
     """What one function left for later, because of one system call. Rates are per operation."""
 
     context: str = Field(description="In which it is done: 'RCU callback of close'.")
-    by: str = Field(description="The function that left it.")
+    by: str = Field(description="The function that left it, by one call.")
+    late: bool = Field(description="It did so in what was left itself.")
     times: float = Field(description="How often it was left in the windows.")
     done: float = Field(description="How often it was done by their end.")
-    containers: int = Field(description="For how many containers it was done.")
+    containers: int = Field(description="For how many containers it was done, of those that ran.")
 
     @property
     def later(self) -> float:
@@ -52,8 +53,11 @@ def factor(left: Sequence[Left], *, operations: int, containers: int) -> float:
     """Return how many times as much is moved in all as in the windows, at most.
 
     What was done is taken for a sample of what was left, and that of which the least was done
-    for all of it.
+    for all of it. Of what is left in what was left itself, less was left than will be.
     """
     missing = unsampled(left, operations=operations, containers=containers)
-    often = [one for one in left if one.later > 0 and one not in missing]
-    return max((one.times / one.done for one in often), default=1.0)
+    worst = {False: 1.0, True: 1.0}
+    for one in left:
+        if one.later and one not in missing:
+            worst[one.late] = max(worst[one.late], one.times / one.done)
+    return worst[False] * worst[True]

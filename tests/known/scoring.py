@@ -129,7 +129,7 @@ def score(
 class Checked:
     """A control on one kernel. ``walls``: what it was not to have; empty if it is isolated.
 
-    In its calls, that is: what they leave for later may run after the windows.
+    What it leaves for later may run after the windows, and not be judged.
     """
 
     control: Control
@@ -140,7 +140,9 @@ class Checked:
 def check(control: Control, kernel: str, result: WorkloadResult) -> Checked:
     """Return what a control showed: its walls by name, or that it is not isolated without one."""
     names = tuple(dict.fromkeys(one.name for one in result.every_wall))
-    return Checked(control, kernel, names or (() if result.isolated_itself else (result.verdict,)))
+    known = not (result.unseen or result.unfollowed) and result.left is not None
+    quiet = result.isolated_itself and known
+    return Checked(control, kernel, names or (() if quiet else (result.verdict,)))
 
 
 @dataclass(frozen=True)

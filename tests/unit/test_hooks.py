@@ -318,13 +318,14 @@ def test_a_function_that_is_charged_and_counted_is_charged_first(kernel: Path) -
 
 def test_what_is_left_for_later_and_cannot_be_followed_is_known(tmp_path: Path) -> None:
     needed = [*NEEDED, "ret_from_fork"]
-    items = ["queue_work_on", "__queue_work", "process_one_work"]
+    items = ["process_one_work", "queue_work_on", "__queue_work", "queue_delayed_work_on"]
+    items += ["mod_delayed_work_on", "queue_rcu_work", "try_to_grab_pending"]
     for number, (more, unfollowed) in enumerate(
         [
             ([*items, "__call_rcu_common", "rcu_do_batch"], ()),
             ([*items, "call_rcu", "rcu_do_batch"], ()),
             (items, ("callbacks of RCU (no __call_rcu_common, rcu_do_batch)",)),
-            ([*items[:2], "call_rcu", "rcu_do_batch"], ("work items (no process_one_work)",)),
+            ([*items[1:], "call_rcu", "rcu_do_batch"], ("work items (no process_one_work)",)),
         ]
     ):
         source = functions(needed + more) + "void _start(void) {}\n"

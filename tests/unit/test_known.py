@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from partywall.core.errors import PartywallError
 from partywall.core.progress import Quiet
 from partywall.results.counts import Sums
+from partywall.results.left import Left
 from partywall.results.result import Line, LineObject, Wall, WorkloadResult
 
 
@@ -158,6 +159,13 @@ def test_recall_is_of_known_walls_and_precision_of_what_is_named() -> None:
     assert calm.walls == ()
     moving = shown(sums=Sums(walls=0, handed_over=0.5, rest=0))
     assert scoring.check(control, "6.12", moving).walls == ("no wall",)
+    # What is left for after the windows is not what a control is for.
+    left = Left(context="RCU callback of close", by="f", late=False, times=1, done=0, containers=0)
+    later = put_off([]).model_copy(update={"left": [left]})
+    assert scoring.check(control, "6.12", shown(deferred=later)).walls == ()
+    for lost in ({"left": None}, {"unfollowed": ["work items (no __queue_work)"]}):
+        hidden = shown(deferred=later.model_copy(update=lost))
+        assert scoring.check(control, "6.12", hidden).walls == ("isolated in its calls",)
     loud = scoring.check(control, "6.12", shown(COUNT, COUNT, wall("x", 1.0)))
     assert len(loud.walls) == 2
     # Of deferred work as well.

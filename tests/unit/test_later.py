@@ -14,27 +14,30 @@ from partywall.record import recording as reader
 WORK, CALLBACK, OTHER = reader.WORK, reader.CALLBACK, reader.SCHEDULER
 
 
-def test_how_much_was_left_and_done_is_told_by_who_left_it() -> None:
+def test_how_much_was_left_and_done_is_told_of_each_call() -> None:
     rows = [
-        (reader.WORKED + 3, 0x10, 8, 2, 2),
-        (reader.WORKED + 3, 0x11, 4, 2, 1),
-        (reader.WORKED + 3, 0x20, 4, 4, 2**64 - 1),
-        (reader.WORKED + 4, 0x10, 0, 0, 0),
-        (reader.CALLED_BACK + 3, 0x10, 0, 1, 1),
+        (reader.WORKED + 3, 0x10, 0, 8, 2, 2),
+        (reader.WORKED + 3, 0x11, 0, 4, 4, 1),
+        (reader.WORKED + 3, 0x20, 1, 4, 4, 2**64 - 1),
+        (reader.WORKED + 4, 0x10, 0, 0, 0, 0),
+        (reader.CALLED_BACK + 3, 0x10, 0, 0, 1, 1),
     ]
     whole = dataclasses.replace(recording(party(0)), left=np.array(rows, reader.LEFT))
     names = {"context": hex, "function": lambda address: f"f{address >> 4}"}
-    found = later.left(whole, **names, operations=4)
+    ran = {"operations": 4, "containers": 8}
+    found = later.left(whole, **names, **ran)
     assert found is not None
-    assert [(one.context, one.by, one.times, one.done) for one in found] == [
-        ("0x5003", "f1", 3.0, 1.0),
-        ("0x5003", "f2", 1.0, 1.0),
-        ("0x6003", "f1", 0.0, 0.25),
+    # What one call of a function leaves may be done, and nothing of another one's.
+    assert [(one.context, one.by, one.late, one.times, one.done) for one in found] == [
+        ("0x5003", "f1", False, 2.0, 0.5),
+        ("0x5003", "f1", False, 1.0, 1.0),
+        ("0x5003", "f2", True, 1.0, 1.0),
+        ("0x6003", "f1", False, 0.0, 0.25),
     ]
-    assert [one.containers for one in found] == [2, later.CONTAINERS, 1]
-    assert [one.later for one in found] == [2, 0, 0]
+    assert [one.containers for one in found] == [2, 1, 8, 1]
+    assert [one.later for one in found] == [1.5, 0, 0, 0]
     older = dataclasses.replace(whole, left=None)
-    assert later.left(older, **names, operations=4) is None
+    assert later.left(older, **names, **ran) is None
 
 
 def test_of_deferred_work_what_was_left_is_told_from_softirqs() -> None:
@@ -42,7 +45,7 @@ def test_of_deferred_work_what_was_left_is_told_from_softirqs() -> None:
     one = party(
         0,
         accesses=[
-            access(5 * line, reads=3, context=reader.DEFERRED + 3),
+            access(5 * line, reads=99, context=reader.DEFERRED + 3),
             access(5 * line, writes=1, context=reader.WORKED + 3),
             access(6 * line, writes=1, context=reader.CALLED_BACK + 3),
             access(7 * line, writes=1, context=reader.DEFERRED + 3),
@@ -50,7 +53,7 @@ def test_of_deferred_work_what_was_left_is_told_from_softirqs() -> None:
         ],
     )
     numbers = np.array([7, 5, 6, 4, 99], np.uint64)
-    assert later.shares(recording(one), numbers).tolist() == [0, 0.25, 1, 1, 1]
+    assert later.shares(recording(one), numbers).tolist() == [0, 1, 1, 1, 1]
     assert later.shares(recording(), numbers).tolist() == [1] * 5
 
 

@@ -272,12 +272,12 @@ def test_of_version_12_nobody_knows_what_was_left_and_not_done() -> None:
 
 
 def test_what_was_left_is_read_as_it_was_written() -> None:
-    rows = [(reader.WORKED + 3, 0x77, 9, 2, 1), (reader.CALLED_BACK + 3, 0x78, 4, 0, 0)]
+    rows = [(reader.WORKED + 3, 0x77, 0, 9, 2, 1), (reader.CALLED_BACK + 3, 0x78, 1, 4, 0, 0)]
     left = np.array(rows, reader.LEFT)
     read = parse(written(dataclasses.replace(SMALL, left=left)))
     assert read.left is not None
     assert read.left.tolist() == left.tolist()
-    assert read.left.dtype.names == ("context", "site", "times", "done", "containers")
+    assert read.left.dtype.names == ("context", "site", "late", "times", "done", "containers")
 
 
 def test_what_was_left_for_later_is_deferred_work_and_background_where_nobody_knows_by_whom() -> (

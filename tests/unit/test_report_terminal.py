@@ -343,7 +343,9 @@ def after_windows(late: Deferred, *left: Left, **more: Any) -> str:
 
 
 def callbacks(times: float, done: float, by: str = "__fput") -> Left:
-    return Left(context="RCU callback of close", by=by, times=times, done=done, containers=8)
+    return Left(
+        context="RCU callback of close", by=by, late=False, times=times, done=done, containers=8
+    )
 
 
 def test_what_was_left_and_ran_after_the_windows_is_told() -> None:
@@ -377,7 +379,7 @@ def test_what_was_left_and_ran_after_the_windows_is_told() -> None:
 
 
 def test_names_of_what_was_left_cannot_move_the_cursor() -> None:
-    evil = Left(context="RCU \x1b[31mcallback", by="f\x1b[2J", times=1.0, done=0.0, containers=0)
+    evil = callbacks(1.0, 0.0, by="f\x1b[2J").model_copy(update={"context": "RCU \x1b[31mcallback"})
     assert "\x1b" not in after_windows(builders.put_off([]), evil)
 
 

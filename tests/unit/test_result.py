@@ -92,10 +92,12 @@ def test_isolated_is_not_said_where_something_is_moved_that_nobody_was_seen_to_l
         assert found.unseen == ([line] if context == "work item" else [])
 
 
-def left(times: float, done: float, by: str = "__fput", containers: int = 8) -> Left:
-    """Callbacks of RCU that `close()` left."""
-    rates = {"times": times, "done": done}
-    return Left(context="RCU callback of close", by=by, containers=containers, **rates)
+def left(
+    times: float, done: float, by: str = "__fput", containers: int = 8, *, late: bool = False
+) -> Left:
+    """Callbacks of RCU that `close()` left, or that they left in turn."""
+    where = {"context": "RCU callback of close", "by": by, "late": late}
+    return Left(**where, containers=containers, times=times, done=done)
 
 
 def quiet(*found: Left, later: float = 0.0, softirqs: float = 0.0) -> WorkloadResult:
@@ -136,6 +138,10 @@ def test_what_was_done_in_the_windows_is_a_sample_of_what_was_left() -> None:
     two = quiet(left(1.0, 0.1), left(1.0, 0.5, by="put_cred"), later=0.001, softirqs=0.005)
     assert two.at_most == pytest.approx(0.015)
     assert quiet(left(1.0, 0.1), softirqs=0.005).verdict == "isolated"
+    # A quarter of what a quarter of them left.
+    chain = quiet(left(1.0, 0.25), left(0.25, 0.0625, by="put_cred", late=True), later=0.002)
+    assert chain.at_most == pytest.approx(0.032)
+    assert chain.verdict == "no wall"
     # What is no sample is told, and nothing made of it.
     assert quiet(left(1.0, 0.0), later=0.0011).at_most == pytest.approx(0.0011)
 

@@ -136,7 +136,7 @@ pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
         *c.tracker.caller(block.enters) = *c.tracker.call();
     }
     if block.leaves {
-        c.leaving.by = *c.tracker.call();
+        c.leaving.called = *c.tracker.call();
     }
     if block.call != 0 {
         *c.tracker.call() = block.call;

@@ -62,20 +62,28 @@ pub struct Left {
     pub containers: BTreeSet<u32>,
 }
 
-/// Where it is done, and the call that left it.
-pub type Way = (Context, u64);
+/// Where it is done, and who left it.
+pub type Way = (Context, By);
+
+/// Who leaves something.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct By {
+    /// The call into the function that leaves it.
+    pub site: u64,
+    /// It is in what was left itself.
+    pub late: bool,
+}
 
 /// Something that is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Known {
     cause: Cause,
-    /// The call that left it.
-    site: u64,
+    by: By,
 }
 
 impl Known {
     fn way(self, what: What) -> Way {
-        (what.context(self.cause.call), self.site)
+        (what.context(self.cause.call), self.by)
     }
 }
 
@@ -154,36 +162,48 @@ pub struct Leaving {
     /// In a function that queues a work item, and where that is; 0 if not yet known.
     inside: bool,
     work: u64,
-    /// The last call before such a function was entered, and the outermost one's.
-    pub by: u64,
-    site: u64,
+    /// The last call before such a function was entered.
+    pub called: u64,
+    by: By,
+    /// The work item that one that cancels it has marked.
+    grabbed: u64,
     /// Stores to expect of a function that leaves something to RCU, and the last one.
     stores: u8,
     last: u64,
+    caller: By,
 }
 
 impl Leaving {
     /// A function that queues a work item is entered, or left.
     ///
-    /// `site`: the call that led there, if it is in no such function itself.
-    pub fn queue(&mut self, enters: bool, site: Option<u64>) {
+    /// `by`: who does so; None if that is such a function itself.
+    pub fn queue(&mut self, enters: bool, by: Option<By>) {
         self.inside = enters;
         self.work = 0;
-        self.site = site.unwrap_or(self.site);
+        if let (true, Some(by)) = (enters, by) {
+            self.by = by;
+        }
     }
 
     /// The work item lies there. `marks`: it is wanted, and not only looked at.
     pub fn mark(&mut self, address: u64, cause: Option<Cause>, marks: bool, of: &mut Pending) {
         if !self.inside {
-            if !marks {
-                of.cancel(address);
-            }
+            self.grabbed = if marks { 0 } else { address };
             return;
         }
         self.work = address;
         if let (true, Some(cause)) = (marks, cause) {
-            let site = self.site;
-            of.want(What::Work, address, Known { cause, site });
+            let by = self.by;
+            of.want(What::Work, address, Known { cause, by });
+        }
+    }
+
+    /// Who marks a work item, but not to queue it, stores to `address`: to that only if it has
+    /// taken it from who would do it.
+    pub fn grab(&mut self, address: u64, of: &mut Pending) {
+        if address == self.grabbed && !self.inside {
+            self.grabbed = 0;
+            of.cancel(address);
         }
     }
 
@@ -191,16 +211,16 @@ impl Leaving {
     pub fn queued(&mut self, cause: Option<Cause>, of: &mut Pending) {
         let work = std::mem::replace(&mut self.work, 0);
         if work != 0 {
-            let site = self.site;
-            of.set(What::Work, work, cause.map(|cause| Known { cause, site }));
+            let by = self.by;
+            of.set(What::Work, work, cause.map(|cause| Known { cause, by }));
         }
     }
 
-    /// A function that leaves something to RCU is entered. `site`: as above.
-    pub fn call(&mut self, site: Option<u64>) {
+    /// A function that leaves something to RCU is entered. `by`: as above.
+    pub fn call(&mut self, by: Option<By>) {
         // One of them may be that of a value that guards the stack.
         self.stores = 4;
-        self.site = site.unwrap_or(self.site);
+        self.caller = by.unwrap_or(self.caller);
         self.last = 0;
     }
 
@@ -213,8 +233,8 @@ impl Leaving {
         let last = std::mem::replace(&mut self.last, address);
         if last.abs_diff(address) == 8 {
             self.stores = 0;
-            let site = self.site;
-            let known = cause.map(|cause| Known { cause, site });
+            let by = self.caller;
+            let known = cause.map(|cause| Known { cause, by });
             of.set(What::Callback, last.max(address), known);
         }
     }
@@ -233,12 +253,15 @@ mod tests {
         call: 16,
     };
 
-    const SITE: u64 = 0x77;
+    const BY: By = By {
+        site: 0x77,
+        late: false,
+    };
 
     /// Queues the item at 0x100, which is pending already or not.
     fn queue(of: &mut Pending, cause: Option<Cause>, pending: bool) {
         let mut leaving = Leaving::default();
-        leaving.queue(true, Some(SITE));
+        leaving.queue(true, Some(BY));
         leaving.mark(0x100, cause, true, of);
         if !pending {
             leaving.queued(cause, of);
@@ -258,7 +281,7 @@ mod tests {
 
     /// How often something was left in the context, and done; for how many containers.
     fn left(of: &Pending, what: What, cause: Cause) -> (u64, u64, usize) {
-        let way = (what.context(cause.call), SITE);
+        let way = (what.context(cause.call), BY);
         let left = of.left.get(&way).cloned().unwrap_or_default();
         (left.times, left.done, left.containers.len())
     }
@@ -295,20 +318,32 @@ mod tests {
         let (mut of, mut leaving) = (Pending::default(), Leaving::default());
         queue(&mut of, Some(ONE), false);
         leaving.mark(0x100, Some(ONE), false, &mut of);
+        // Not yet: it may be too late for that.
+        leaving.grab(0x108, &mut of);
+        assert_eq!(left(&of, What::Work, ONE), (1, 0, 0));
+        leaving.grab(0x100, &mut of);
         assert_eq!(left(&of, What::Work, ONE), (0, 0, 0));
         assert_eq!(of.take(What::Work, 0x100), None);
-        leaving.mark(0x100, Some(ONE), false, &mut of);
+        leaving.grab(0x100, &mut of);
         // Cancelled in a way that is not seen, and queued anew.
         queue(&mut of, Some(ONE), false);
         queue(&mut of, Some(ONE), false);
         assert_eq!(left(&of, What::Work, ONE), (1, 0, 0));
+        // Taken to be queued again.
+        leaving.queue(true, Some(BY));
+        leaving.mark(0x100, Some(ONE), false, &mut of);
+        leaving.grab(0x100, &mut of);
+        leaving.queued(Some(ONE), &mut of);
+        assert_eq!(left(&of, What::Work, ONE), (1, 0, 0));
+        assert_eq!(of.take(What::Work, 0x100), Some(ONE));
     }
 
     #[test]
     fn what_was_left_is_told_apart_by_the_call_that_left_it() {
         let (mut of, mut leaving) = (Pending::default(), Leaving::default());
         for (site, address) in [(0x70, 0x108), (0x72, 0x208), (0x70, 0x308)] {
-            leaving.call(Some(site));
+            let late = site == 0x72;
+            leaving.call(Some(By { site, late }));
             // The outer one of two functions calls the inner one.
             leaving.store(0x9020, Some(ONE), &mut of);
             leaving.call(None);
@@ -322,7 +357,8 @@ mod tests {
             .iter()
             .map(|(way, one)| (*way, one.times, one.done))
             .collect();
-        assert_eq!(found, [((context, 0x70), 2, 1), ((context, 0x72), 1, 0)]);
+        let by = |site, late| (context, By { site, late });
+        assert_eq!(found, [(by(0x70, false), 2, 1), (by(0x72, true), 1, 0)]);
     }
 
     #[test]
@@ -369,7 +405,7 @@ mod tests {
         leaving.mark(0x100, Some(ONE), false, &mut of);
         leaving.queued(Some(ONE), &mut of);
         assert_eq!(of.take(What::Work, 0x100), None);
-        leaving.queue(true, Some(SITE));
+        leaving.queue(true, Some(BY));
         leaving.mark(0x100, Some(ONE), false, &mut of);
         leaving.queued(Some(ONE), &mut of);
         assert_eq!(of.take(What::Work, 0x100), Some(ONE));
@@ -384,14 +420,14 @@ mod tests {
     fn a_callback_is_known_by_both_words_of_its_head() {
         for stores in [&[0x9020, 0x108, 0x100][..], &[0x100, 0x108]] {
             let (mut of, mut leaving) = (Pending::default(), Leaving::default());
-            leaving.call(Some(SITE));
+            leaving.call(Some(BY));
             for address in stores {
                 leaving.store(*address, Some(ONE), &mut of);
             }
             leaving.store(0x110, Some(ONE), &mut of);
             assert_eq!(of.take(What::Callback, 0x110), None);
             assert_eq!(of.take(What::Callback, 0x108), Some(ONE));
-            leaving.call(Some(SITE));
+            leaving.call(Some(BY));
             leaving.store(0x108, None, &mut of);
             leaving.store(0x100, None, &mut of);
             assert_eq!(of.take(What::Callback, 0x108), None);

@@ -205,7 +205,7 @@ impl Recording<'_> {
                 w.u64(value)?;
             }
         }
-        for ((context, site), left) in self.left {
+        for ((context, by), left) in self.left {
             // What is everybody's is done for all of them.
             let all = left.containers.contains(&Cause::ALL.container);
             let containers = if all {
@@ -213,7 +213,14 @@ impl Recording<'_> {
             } else {
                 left.containers.len() as u64
             };
-            for value in [*context as u64, *site, left.times, left.done, containers] {
+            for value in [
+                *context as u64,
+                by.site,
+                by.late as u64,
+                left.times,
+                left.done,
+                containers,
+            ] {
                 w.u64(value)?;
             }
         }
@@ -320,6 +327,7 @@ impl Recording<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::caused::By;
     use crate::event::{Event, What, STORE};
     use crate::held::{Kind, Wait, Who, NOWHERE};
     use crate::spans::Span;
@@ -380,7 +388,11 @@ mod tests {
             done: 2,
             containers: [1, 3, 4].into_iter().collect(),
         };
-        let left = [((0x6010, 0x77), callbacks)].into_iter().collect();
+        let by = By {
+            site: 0x77,
+            late: true,
+        };
+        let left = [((0x6010, by), callbacks)].into_iter().collect();
         let recording = Recording {
             left: &left,
             sites: &[(0xffff_ffff_8100_0000, 0)],
@@ -391,14 +403,14 @@ mod tests {
         // header, one site, one lock, how it was held and why asleep, one wait, one span, what was left by one call; per party: a header, one line, one pattern, one access; trailer
         assert_eq!(
             out.len(),
-            8 + 60 + 16 + 56 + 128 + 56 + 88 + 64 + 40 + 2 * (24 + 64 + 32 + 14 + 24) + 12
+            8 + 60 + 16 + 56 + 128 + 56 + 88 + 64 + 48 + 2 * (24 + 64 + 32 + 14 + 24) + 12
         );
         assert_eq!(&out[..8], MAGIC);
-        let row: Vec<u8> = [0x6010u64, 0x77, 7, 2, 3]
+        let row: Vec<u8> = [0x6010u64, 0x77, 1, 7, 2, 3]
             .iter()
             .flat_map(|value| value.to_le_bytes())
             .collect();
-        assert_eq!(out.windows(40).filter(|at| *at == row).count(), 1);
+        assert_eq!(out.windows(48).filter(|at| *at == row).count(), 1);
         let length = u64::from_le_bytes(out[out.len() - 12..out.len() - 4].try_into().unwrap());
         assert_eq!(length as usize, out.len() - 12);
     }

@@ -2,7 +2,7 @@
 //! The callbacks that QEMU makes where things are left for later, and where they are done.
 
 use crate::abi::{self, MemInfo};
-use crate::caused::{Cause, Leaving, Pending, What};
+use crate::caused::{By, Cause, Leaving, Pending, What};
 use crate::context;
 use crate::hooks::Role;
 use crate::state::{state, State};
@@ -18,12 +18,13 @@ fn leave(what: impl Fn(&mut Leaving, Option<Cause>, &mut Pending)) {
     what(&mut c.leaving, cause, &mut s.tasks.caused);
 }
 
-/// The call that led into a function of a role, unless it is in one of that role.
-fn caller(role: Role) -> Option<u64> {
+/// Who calls a function of a role; None if that is one of that role itself.
+fn caller(role: Role) -> Option<By> {
     let s = state();
-    let call = s.here().leaving.by;
-    let inside = s.hooks.containing(call).any(|h| h.role == role);
-    (!inside).then_some(call)
+    let c = s.here();
+    let (site, late) = (c.leaving.called, context::is_caused(c.context));
+    let inside = s.hooks.containing(site).any(|h| h.role == role);
+    (!inside).then_some(By { site, late })
 }
 
 fn is_store(info: MemInfo) -> bool {
@@ -33,8 +34,8 @@ fn is_store(info: MemInfo) -> bool {
 
 /// A function that queues a work item is entered, or left.
 pub extern "C" fn on_queue(_: c_uint, enters: *mut c_void) {
-    let site = caller(Role::Queue);
-    state().here().leaving.queue(enters as usize != 0, site);
+    let by = caller(Role::Queue);
+    state().here().leaving.queue(enters as usize != 0, by);
 }
 
 /// It marks the item as pending.
@@ -47,16 +48,23 @@ pub extern "C" fn on_grab(_: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
     leave(|leaving, cause, of| leaving.mark(address, cause, false, of));
 }
 
+/// That function stores to somewhere.
+pub extern "C" fn on_grab_store(_: c_uint, info: MemInfo, address: u64, _: *mut c_void) {
+    if is_store(info) {
+        leave(|leaving, _, of| leaving.grab(address, of));
+    }
+}
+
 pub extern "C" fn on_queued(_: c_uint, _: *mut c_void) {
     leave(|leaving, cause, of| leaving.queued(cause, of));
 }
 
 /// Something is left to RCU, or a work item is to be queued by it.
 pub extern "C" fn on_call_rcu(_: c_uint, _: *mut c_void) {
-    let site = caller(Role::CallRcu);
+    let by = caller(Role::CallRcu);
     leave(|leaving, cause, of| {
         leaving.queued(cause, of);
-        leaving.call(site);
+        leaving.call(by);
     });
 }
 

@@ -95,6 +95,7 @@ fn hook(s: &State, insn: *mut Insn, address: u64, bytes: &[u8]) {
             Role::Queue if leaves() => on_exec(insn, on_queue, 0),
             Role::Queue if insn::is_atomic(bytes) => on_access(insn, on_mark),
             Role::Grab if insn::is_atomic(bytes) => on_access(insn, on_grab),
+            Role::Grab if !pushes(bytes) => on_access(insn, on_grab_store),
             Role::Queued if enters => on_exec(insn, on_queued, 0),
             Role::CallRcu if enters => on_exec(insn, on_call_rcu, 0),
             // What is pushed lies on a stack that may be that of interrupts.
