@@ -185,8 +185,8 @@ LATER_IN = {
 }
 """The contexts in which they do."""
 
-LEFT = {"work item of ioctl": 2 / 16, "RCU callback of ioctl": 1.0}
-"""How many an operation leaves; the module's window ends when all are done."""
+LEFT = {"work item of ioctl": [1 / 16, 1 / 16], "RCU callback of ioctl": [1.0]}
+"""How many an operation leaves, by calls; the module's window ends when all are done."""
 
 HANDED_OVER = 24 / 512
 """Parcels per operation that one sends and another receives within a window."""

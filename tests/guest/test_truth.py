@@ -176,11 +176,14 @@ def test_what_work_items_and_callbacks_share_is_a_wall_of_who_left_them(
     elsewhere = by_object((*found.walls, *found.background))
     assert not LATER.keys() & elsewhere.keys()
     # The module's operations wait at their end for all that they left.
-    left = {(one.context, one.by): one for one in found.left or []}
-    assert left.keys() == {(context, "truth_deferred") for context in LEFT}
-    for (context, _), one in left.items():
-        assert one.times == one.done == pytest.approx(LEFT[context], rel=TOLERANCE)
-        assert one.containers == containers
+    left = found.left or []
+    assert {(one.by, one.late, one.containers) for one in left} == {
+        ("truth_deferred", False, containers)
+    }
+    for context, times in LEFT.items():
+        calls = [one.times for one in left if one.context == context]
+        assert calls == [one.done for one in left if one.context == context]
+        assert calls == pytest.approx(times, rel=TOLERANCE)
     assert found.deferred.later == pytest.approx(sum(LATER.values()), rel=TOLERANCE)
 
 
