@@ -192,7 +192,7 @@ def test_neither_place_nor_time_gets_into_what_is_compiled(tmp_path: Path) -> No
     assert found["KBUILD_BUILD_TIMESTAMP"] == f"{newest:%a %b %e %H:%M:%S} UTC {newest.year}"
 
 
-EXTMOD = 'destdir=${1}\nmkdir -p "${destdir}"\ntouch "${destdir}/Makefile"\n'
+EXTMOD = 'destdir=${1}\nmkdir -p "${destdir}"\ncp Makefile "${destdir}/Makefile"\n'
 
 
 def test_headers_have_the_configuration_that_modules_look_at(tmp_path: Path) -> None:
@@ -200,9 +200,18 @@ def test_headers_have_the_configuration_that_modules_look_at(tmp_path: Path) -> 
     script.parent.mkdir(parents=True)
     script.write_text(EXTMOD)
     (tmp_path / ".config").write_text("CONFIG_A=y\n")
+    (tmp_path / "Makefile").write_text(
+        "HOSTCC\t= $(LLVM_PREFIX)clang\nHOSTCC\t= gcc\nHOSTCXX\t= g++\n"
+        "CPP\t\t= $(CC) -E\nCC\t\t= $(CROSS_COMPILE)gcc\n"
+    )
     for _ in range(2):
-        headers.with_config(tmp_path)
+        headers.complete(tmp_path, "gcc-12")
         subprocess.run(["sh", "-eu", script, "to"], cwd=tmp_path, check=True)
+    # As Linux has it, where clang is another branch.
+    assert (tmp_path / "to/Makefile").read_text() == (
+        "HOSTCC\t= $(LLVM_PREFIX)clang\nHOSTCC\t= gcc-12\nHOSTCXX\t= g++\n"
+        "CPP\t\t= $(CC) -E\nCC\t\t= $(CROSS_COMPILE)gcc-12\n"
+    )
     assert (tmp_path / "to/.config").read_text() == "CONFIG_A=y\n"
     assert script.read_text().count("cp .config") == 1
 
@@ -214,7 +223,7 @@ def test_another_script_for_headers_is_told(tmp_path: Path, text: str | None) ->
     if text is not None:
         script.write_text(text)
     with pytest.raises(EnvironmentProblem, match="install-extmod-build"):
-        headers.with_config(tmp_path)
+        headers.complete(tmp_path, "gcc-12")
 
 
 @pytest.mark.skipif(packages.program("dpkg-shlibdeps") is None, reason="dpkg-dev is not installed")

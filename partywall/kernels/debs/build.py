@@ -207,11 +207,11 @@ def _package(folder: Path, wanted: Wanted, seconds: float, progress: Progress) -
         (tree / "debian" / "changelog").write_text(
             words.changelog(origin.version, wanted.revision, wanted.flavour, patches)
         )
-        headers.with_config(tree)
+        compiler = f"gcc-{compiler_version().rpartition(' ')[2].partition('.')[0]}"
+        headers.complete(tree, compiler)
         # Of the headers' programs it is known what they need when they are there.
         make("prepare", "scripts")
         control = tree / "debian" / "control"
-        compiler = f"gcc-{compiler_version().rpartition(' ')[2].partition('.')[0]}"
         needs = [compiler, "make", *headers.libraries(tree)]
         control.write_text(words.control(control.read_text(), patches, needs))
         # Its number of the build is one for who reads it; the version says which it is.

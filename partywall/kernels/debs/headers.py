@@ -17,11 +17,21 @@ _ELF = b"\x7fELF"
 _PROGRAM = (2, 3)
 """Of an ELF file's types: executable, with an address of its own or without."""
 _INSTALL = "scripts/package/install-extmod-build"
-_COPY = '\n# DKMS looks there for what a kernel has.\ncp .config "${destdir}/.config"\n'
+_MORE = r"""
+# DKMS looks there for what a kernel has; modules are to be compiled as it was, whatever
+# compiler a release calls gcc.
+cp .config "${destdir}/.config"
+sed -i -E -e 's/^(CC[[:space:]]*= \$\(CROSS_COMPILE\))gcc$/\1%(gcc)s/' \
+	-e 's/^(HOSTCC[[:space:]]*= )gcc$/\1%(gcc)s/' "${destdir}/Makefile"
+"""
 
 
-def with_config(tree: Path) -> None:
-    """Have linux-headers of a tree get ``.config``: DKMS copies it, and reads options there."""
+def complete(tree: Path, compiler: str) -> None:
+    """Have linux-headers of a tree get ``.config``, and name the compiler, such as gcc-12.
+
+    DKMS copies the first, and reads options there. EnvironmentProblem if the script that
+    makes headers is another one.
+    """
     script = tree / _INSTALL
     try:
         text = script.read_text()
@@ -29,8 +39,9 @@ def with_config(tree: Path) -> None:
         raise EnvironmentProblem(f"{script}: {error.strerror}") from error
     if "${destdir}" not in text:
         raise EnvironmentProblem(f"{_INSTALL} of this source is not as it was", "see debs/headers")
-    if _COPY not in text:
-        script.write_text(text.rstrip("\n") + "\n" + _COPY)
+    more = _MORE % {"gcc": compiler}
+    if more not in text:
+        script.write_text(text.rstrip("\n") + "\n" + more)
 
 
 def programs(tree: Path) -> Iterator[Path]:
