@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import combinations
 from typing import Any
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from partywall.analyse.transfers import transfers
 from partywall.record import recording
-from partywall.record.recording import LINE_SIZE, Kind, Recording
+from partywall.record.recording import LINE_SHIFT, LINE_SIZE, Kind, Recording
 
 Array = npt.NDArray[Any]
 
@@ -100,6 +100,19 @@ class Uses:
         last = np.r_[line[rank][1:] != line[rank][:-1], True]
         chosen = rank[last]
         return dict(zip(line[chosen].tolist(), address[chosen].tolist(), strict=True))
+
+    def by_line(self, chosen: Callable[[Array], Array]) -> tuple[Array, Array, Array]:
+        """Return the lines that are used, by number, how often in chosen contexts, and in all.
+
+        As names have it, the load and the store of an atomic instruction are one use.
+        """
+        uses = self._accesses
+        line, of = np.unique(uses["address"] >> np.uint64(LINE_SHIFT), return_inverse=True)
+        both = uses["reads"].astype(np.float64), uses["writes"].astype(np.float64)
+        atomic = uses["flags"] & recording.ATOMIC > 0
+        times = np.where(atomic, np.maximum(*both), np.add(*both))
+        some = np.bincount(of, times * chosen(uses["context"]), minlength=len(line))
+        return line, some, np.bincount(of, times, minlength=len(line))
 
     def by_party(self, start: int, end: int) -> tuple[Array, Array]:
         """Loads and stores that touch ``[start, end)``; shape (parties,) each."""

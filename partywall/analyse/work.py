@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partywall.analyse import names, verdict
+from partywall.analyse import later, names, verdict
 from partywall.analyse.beside import Judged
 from partywall.analyse.judgement import Judgement
-from partywall.analyse.later import Later
 from partywall.analyse.layout import patterns
 from partywall.analyse.sharing import (
     Patterns,
@@ -28,6 +27,7 @@ from partywall.analyse.transfers import Lines, Parties
 from partywall.core.topology import Scope, Topology
 from partywall.record.recording import LINE_SHIFT, Kind, Recording
 from partywall.results import counts, result, sites
+from partywall.results.left import Left
 
 Array = npt.NDArray[Any]
 
@@ -78,7 +78,7 @@ class Work:
         self.lines = lines
         self._before = before
         self._setting = setting
-        uses = Uses(recorded, kind)
+        self._uses = uses = Uses(recorded, kind)
         self._kind = kind
         self._patterns = Patterns(recorded, kind)
         self._busiest = uses.busiest()
@@ -224,11 +224,17 @@ class Work:
         judged: Judgement,
         objects: dict[int, result.LineObject],
         locked: Mapping[int, float],
-        known: Later,
+        left: list[Left] | None,
+        unfollowed: Iterable[str],
     ) -> result.Deferred:
-        """Return the verdict on this work, if it is what system calls put off."""
+        """Return the verdict on this work, if it is what system calls put off.
+
+        ``left``: how much was left for later, None if that is not known; ``unfollowed``: what
+        of it can't be known on this kernel.
+        """
         walls = self.walls(judged, locked)
         at = self._setting.at is not None
+        softirqs = np.isin(self.lines.number, later.softirqs(self._uses))
         return result.Deferred(
             transfers=float(judged.moved.sum()),
             transfers_at=float(judged.moved_at.sum()) if at else None,
@@ -236,9 +242,9 @@ class Work:
             objects=[wall for wall, _ in walls],
             walls=[line for _, lines in walls for line in lines],
             passing=self.passing(judged, objects),
-            left=known.left,
-            unfollowed=list(known.unfollowed),
-            later=float((judged.moved_at * known.shares(self.lines.number)).sum()),
+            left=left,
+            unfollowed=list(unfollowed),
+            later=float(judged.moved_at[~softirqs].sum()),
         )
 
     def to_touch(self) -> Judged:

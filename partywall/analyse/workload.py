@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import drgn
@@ -26,6 +25,7 @@ from partywall.record.recording import LINE_SHIFT, LINE_SIZE, Kind, Recording
 from partywall.results import result
 from partywall.results.counts import CallCount, Instructions
 from partywall.results.held import Held
+from partywall.results.left import Left
 from partywall.results.locks import Lock
 from partywall.results.touches import Touch
 from partywall.workloads import Workload
@@ -143,7 +143,8 @@ class Analysis:
                 judged_late,
                 put_off,
                 beneath.shares[Kind.DEFERRED],
-                self._later(),
+                self._left(),
+                self._watched.unfollowed,
             ),
             background=background,
             background_transfers=background_total,
@@ -169,18 +170,14 @@ class Analysis:
         )
         return first, second
 
-    def _later(self) -> later.Later:
-        """What is known of what was left for later."""
-        return later.Later(
-            left=later.left(
-                self._recorded,
-                context=self._contexts.name,
-                function=lambda address: in_source(self._code.name(address).function),
-                operations=self._setting.operations,
-                containers=self._setting.topology.containers,
-            ),
-            unfollowed=self._watched.unfollowed,
-            shares=partial(later.shares, self._recorded),
+    def _left(self) -> list[Left] | None:
+        """How much was left for later, and how much of it was done in the windows."""
+        return later.left(
+            self._recorded,
+            context=self._contexts.name,
+            function=lambda address: in_source(self._code.name(address).function),
+            operations=self._setting.operations,
+            containers=self._setting.topology.containers,
         )
 
     def _calls(self) -> list[CallCount]:
@@ -283,7 +280,7 @@ class Analysis:
         )
         chosen = often & (own <= setting.threshold)
         # What somebody left for later is told however much the rest moves.
-        mostly = np.isin(lines.number, later.unseen(self._recorded))
+        mostly = np.isin(lines.number, later.unseen(self._background_uses))
         of_later = worst_first(moved, chosen & mostly)[:BACKGROUND_LINES]
         rows = set(worst_first(moved, chosen)[:BACKGROUND_LINES]) | set(of_later)
         found = []

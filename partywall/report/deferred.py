@@ -28,12 +28,12 @@ def blocks(workload: WorkloadResult, walls: list[Wall], verbose: bool) -> Iterat
     ``walls``: of it, as `partywall.report.walls.put_off` has them; ``verbose``: all of them,
     in full.
     """
-    late = workload.deferred
-    if late is None or not (late.sums.all or after(workload)):
+    late, missing = workload.deferred, after(workload)
+    if late is None or not (late.sums.all or missing):
         return
     yield ""
     yield Text(f"deferred work ({WHAT}): {summary(late)}", "bold")
-    for words in after(workload):
+    for words in missing:
         yield indent(text(words, "dim"), 2)
     if walls:
         yield indent(_table(walls if verbose else walls[:LISTED]), 2)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from partywall.report.words import busiest, percent, plain, rate
-from partywall.results.left import Left
+from partywall.results.left import Left, most_first
 from partywall.results.result import WorkloadResult
 from partywall.results.sites import UNSEEN, WORK_ITEM
 
@@ -35,8 +35,7 @@ def after(workload: WorkloadResult) -> list[str]:
 
     What that moved is in no figure.
     """
-    missing = [one for one in workload.left or [] if one.later]
-    missing.sort(key=lambda one: (-one.later, one.context, one.by))
+    missing = most_first(one for one in workload.left or [] if one.later)
     said = [f"{percent(one.done / one.times)} of {_of(one)}" for one in missing[:LISTED]]
     if missing[LISTED:]:
         said.append(f"and of {len(missing) - LISTED} more")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pydantic import Field
@@ -43,10 +43,15 @@ class Left(Model):
         return self.done * operations >= SAMPLE and 2 * self.containers >= containers
 
 
+def most_first(left: Iterable[Left]) -> list[Left]:
+    """Return it by how often it was not done."""
+    return sorted(left, key=lambda one: (-one.later, one.context, one.by))
+
+
 def unsampled(left: Sequence[Left], *, operations: int, containers: int) -> list[Left]:
     """Return that of which too little was done to judge it, most first."""
-    found = [one for one in left if not one.sampled(operations=operations, containers=containers)]
-    return sorted(found, key=lambda one: (-one.later, one.context, one.by))
+    ran = {"operations": operations, "containers": containers}
+    return most_first(one for one in left if not one.sampled(**ran))
 
 
 def factor(left: Sequence[Left], *, operations: int, containers: int) -> float:

@@ -318,8 +318,11 @@ class WorkloadResult(Model):
         """The same with what was left and not done in the windows."""
         if self.deferred is None or self.left is None:
             return self.every
-        ran = {"operations": self.operations, "containers": self.topology.containers}
-        return self.every + self.deferred.later * (factor(self.left, **ran) - 1)
+        return self.every + self.deferred.later * (factor(self.left, **self._ran) - 1)
+
+    @property
+    def _ran(self) -> dict[str, int]:
+        return {"operations": self.operations, "containers": self.topology.containers}
 
     @property
     def isolated_itself(self) -> bool:
@@ -334,8 +337,7 @@ class WorkloadResult(Model):
     @property
     def unsampled(self) -> list[Left]:
         """Of that, what was done too seldom in the windows for what it moves to be known."""
-        ran = {"operations": self.operations, "containers": self.topology.containers}
-        return unsampled(self.left or [], **ran)
+        return unsampled(self.left or [], **self._ran)
 
     @property
     def unfollowed(self) -> list[str]:

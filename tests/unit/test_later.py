@@ -9,6 +9,7 @@ import numpy as np
 from recordings import access, party, recording
 
 from partywall.analyse import later
+from partywall.analyse.sharing import Uses
 from partywall.record import recording as reader
 
 WORK, CALLBACK, OTHER = reader.WORK, reader.CALLBACK, reader.SCHEDULER
@@ -52,9 +53,8 @@ def test_of_deferred_work_what_was_left_is_told_from_softirqs() -> None:
             access(7 * line, writes=1),
         ],
     )
-    numbers = np.array([7, 5, 6, 4, 99], np.uint64)
-    assert later.shares(recording(one), numbers).tolist() == [0, 1, 1, 1, 1]
-    assert later.shares(recording(), numbers).tolist() == [1] * 5
+    assert later.softirqs(Uses(recording(one), reader.Kind.DEFERRED)).tolist() == [7]
+    assert later.softirqs(Uses(recording(), reader.Kind.DEFERRED)).tolist() == []
 
 
 def test_lines_that_nobodys_work_uses_most_are_told_from_those_that_it_uses() -> None:
@@ -78,5 +78,5 @@ def test_lines_that_nobodys_work_uses_most_are_told_from_those_that_it_uses() ->
             access(8 * line, reads=9, context=OTHER),
         ],
     )
-    assert later.unseen(recording(one, two)).tolist() == [5, 7]
-    assert later.unseen(recording()).tolist() == []
+    assert later.unseen(Uses(recording(one, two), reader.Kind.BACKGROUND)).tolist() == [5, 7]
+    assert later.unseen(Uses(recording(), reader.Kind.BACKGROUND)).tolist() == []

@@ -180,9 +180,7 @@ impl Leaving {
     pub fn queue(&mut self, enters: bool, by: Option<By>) {
         self.inside = enters;
         self.work = 0;
-        if let (true, Some(by)) = (enters, by) {
-            self.by = by;
-        }
+        self.by = by.unwrap_or(self.by);
     }
 
     /// The work item lies there. `marks`: it is wanted, and not only looked at.

@@ -34,8 +34,9 @@ fn is_store(info: MemInfo) -> bool {
 
 /// A function that queues a work item is entered, or left.
 pub extern "C" fn on_queue(_: c_uint, enters: *mut c_void) {
-    let by = caller(Role::Queue);
-    state().here().leaving.queue(enters as usize != 0, by);
+    let enters = enters as usize != 0;
+    let by = enters.then(|| caller(Role::Queue)).flatten();
+    state().here().leaving.queue(enters, by);
 }
 
 /// It marks the item as pending.
