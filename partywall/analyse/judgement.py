@@ -24,6 +24,8 @@ _SELDOM = 0.25
 _ROUND = 0.25
 _TELLING = 8.0
 _ENTRIES = 8
+# Of a table in which each has lines that no other visits: those lines, and what is visited there.
+_APART = 0.75
 
 
 def key_of(what: LineObject) -> Key | None:
@@ -202,7 +204,9 @@ class Judgement:
 
         Those that no two come back to by themselves, of tables where that can't be chance:
         who visits them in several slices does so in slices that no other's lie between.
-        Turns say nothing of it, as an operation may have one entry for several of them.
+        Turns say nothing of it, as an operation may have one entry for several of them. In a
+        short window nobody may visit an entry in several slices; but where most entries
+        that moved are one's and a kernel thread's, those of two met by chance.
 
         And which lines are that where somebody visits often, and visited in passing as well:
         those with half as many turns in a slice as anybody has of the table, or fewer, do
@@ -226,11 +230,24 @@ class Judgement:
             for both in told_of
         )
         many = np.bincount(of_table, tables, number) >= _ENTRIES
-        rounds = _rounds(*every) & many
+        rounds = (_rounds(*every) | self._apart(tables, of_table)) & many
         met, expected = passing
         back = (expected >= _TELLING) & (met >= _ROUND * expected)
         mixed = _rounds(*had) & many & back
         return entry & (rounds & ~mixed)[of_table], entry & mixed[of_table]
+
+    def _apart(self, tables: Array, of_table: Array) -> Array:
+        """Of which tables most lines have one sharer each, whom most visits are of; bool, shape
+        (lines,): of a table at its number.
+        """
+        number = len(of_table)
+        visits, most = self._turns.sum(axis=1), self._turns.max(axis=1, initial=0)
+        alone = (self._turns > 0).sum(axis=1) == 1
+        lines, theirs, turns, own = (
+            np.bincount(of_table, np.where(tables, counts, 0), number)
+            for counts in (visits > 0, alone, visits, most)
+        )
+        return np.asarray((theirs >= _APART * lines) & (own >= _APART * turns) & (lines > 0))
 
     def _together(self, counts: Array) -> Array:
         """The sums over lines of one object; shape (objects, sharers)."""

@@ -50,6 +50,33 @@ def test_how_often_a_kernel_thread_comes_to_a_table_says_nothing_of_containers()
     assert found.walls.tolist() == [False] * 16 + [True]
 
 
+@pytest.mark.parametrize(("met", "apart"), [(0, True), (2, True), (3, False)])
+def test_a_table_whose_entries_one_has_and_then_a_kernel_thread_is_no_wall_in_a_short_window(
+    met: int, apart: bool
+) -> None:
+    # In four operations none had an entry twice: nobody can be seen to come back.  The thread is on CPU 0.
+    alone = [[(25, 25, 0, 1) if cpu == n % 7 + 1 else 0 for cpu in range(8)] for n in range(8 - met)]
+    lines, names = entries(met, (25, 25, 0, 1))
+    more = [thing("locks", "static", type="struct x [64]") for _ in alone]
+    found = judged([*alone, *lines], [*more, *names], thread=(20, 20, 0, 3), window=4)
+    assert found.walls.tolist() == [not apart] * 8 + [True]
+    # Of fewer entries, and of what is no table, that may be chance.
+    found = judged([*alone[1:], *lines], [*more[1:], *names], thread=(20, 20, 0, 3), window=4)
+    assert found.walls.all()
+    plain = [thing("x", "static") for _ in range(8)]
+    found = judged([*alone, *lines], [*plain, names[-1]], thread=(20, 20, 0, 3), window=4)
+    assert found.walls.all()
+
+
+def test_a_table_that_each_visits_lines_of_alone_and_all_those_of_others_is_theirs() -> None:
+    # Most lines are one's, but three quarters of the visits are not.
+    alone = [[(4, 4, 0, 1) if cpu == n % 7 + 1 else 0 for cpu in range(8)] for n in range(8)]
+    lines = [*alone, [(ONCE, ONCE, 0, 1)] * 8, [(ONCE, ONCE, 0, 1)] * 8]
+    names = [thing("locks", "static", type="struct x [64]") for _ in lines]
+    found = judged(lines, names, thread=(20, 20, 0, 3), window=4)
+    assert found.walls.all()
+
+
 def test_lines_of_a_structure_or_of_few_entries_are_no_table_that_is_hashed_to() -> None:
     assert judged(*entries(8, (50, 50, 0, 33), type="struct x")).walls.all()
     assert judged(*entries(7, (50, 50, 0, 33))).walls.all()
