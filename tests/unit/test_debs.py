@@ -15,7 +15,7 @@ from partywall.core import packages
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Quiet
 from partywall.kernels import series
-from partywall.kernels.debs import build, headers, words
+from partywall.kernels.debs import build, headers, image, words
 
 PATCHES = series.read()
 NEEDS = ["gcc-12", "make", "libelf1t64 (>= 0.142)"]
@@ -224,6 +224,61 @@ def test_another_script_for_headers_is_told(tmp_path: Path, text: str | None) ->
         script.write_text(text)
     with pytest.raises(EnvironmentProblem, match="install-extmod-build"):
         headers.complete(tmp_path, "gcc-12")
+
+
+BUILDDEB = '''
+for script in postinst postrm; do
+		mkdir -p "${pdir}/DEBIAN"
+		cat <<-EOF > "${pdir}/DEBIAN/${script}"
+		#!/bin/sh
+		set -e
+		echo ${script} \\$1
+		exit 0
+		EOF
+		chmod 755 "${pdir}/DEBIAN/${script}"
+done
+'''
+
+
+def test_a_kernel_that_is_removed_takes_what_depmod_wrote_since(tmp_path: Path) -> None:
+    script = tmp_path / "scripts/package/builddeb"
+    script.parent.mkdir(parents=True)
+    script.write_text(BUILDDEB)
+    modules = tmp_path / "modules"
+    for _ in range(2):
+        image.complete(tmp_path)
+    # Where the scripts look is a place of the test's own.
+    script.write_text(script.read_text().replace("/lib/modules/", f"{modules}/"))
+    made = {"KERNELRELEASE": "6.12.1", "pdir": str(tmp_path / "image"), "PATH": os.environ["PATH"]}
+    subprocess.run(["sh", "-eu", script], env=made, check=True)
+
+    def told(script: str, how: str) -> tuple[str, list[str]]:
+        command = [tmp_path / "image/DEBIAN" / script, how]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        there = sorted(str(path.relative_to(modules)) for path in modules.rglob("*"))
+        return done.stdout, there
+
+    (modules / "6.12.1").mkdir(parents=True)
+    (modules / "6.12.1/modules.weakdep").touch()
+    there = ["6.12.1", "6.12.1/modules.weakdep"]
+    assert told("postinst", "configure") == ("postinst configure\n", there)
+    assert told("postrm", "upgrade") == ("postrm upgrade\n", there)
+    # Another package's, such as the link to the headers.
+    (modules / "6.12.1/build").touch()
+    assert told("postrm", "remove") == ("postrm remove\n", ["6.12.1", "6.12.1/build"])
+    (modules / "6.12.1/build").unlink()
+    assert told("postrm", "remove") == ("postrm remove\n", [])
+    assert told("postrm", "purge") == ("postrm purge\n", [])
+
+
+@pytest.mark.parametrize("text", [None, "exit 0\n"])
+def test_another_script_for_packages_is_told(tmp_path: Path, text: str | None) -> None:
+    script = tmp_path / "scripts/package/builddeb"
+    script.parent.mkdir(parents=True)
+    if text is not None:
+        script.write_text(text)
+    with pytest.raises(EnvironmentProblem, match="builddeb"):
+        image.complete(tmp_path)
 
 
 @pytest.mark.skipif(packages.program("dpkg-shlibdeps") is None, reason="dpkg-dev is not installed")

@@ -54,8 +54,11 @@ def test_how_often_a_kernel_thread_comes_to_a_table_says_nothing_of_containers()
 def test_a_table_whose_entries_one_has_and_then_a_kernel_thread_is_no_wall_in_a_short_window(
     met: int, apart: bool
 ) -> None:
-    # In four operations none had an entry twice: nobody can be seen to come back.  The thread is on CPU 0.
-    alone = [[(25, 25, 0, 1) if cpu == n % 7 + 1 else 0 for cpu in range(8)] for n in range(8 - met)]
+    # In four operations none had an entry twice: nobody can be seen to come back. The thread
+    # is on CPU 0.
+    alone: list[list[Any]] = [
+        [(25, 25, 0, 1) if cpu == n % 7 + 1 else 0 for cpu in range(8)] for n in range(8 - met)
+    ]
     lines, names = entries(met, (25, 25, 0, 1))
     more = [thing("locks", "static", type="struct x [64]") for _ in alone]
     found = judged([*alone, *lines], [*more, *names], thread=(20, 20, 0, 3), window=4)
@@ -70,7 +73,9 @@ def test_a_table_whose_entries_one_has_and_then_a_kernel_thread_is_no_wall_in_a_
 
 def test_a_table_that_each_visits_lines_of_alone_and_all_those_of_others_is_theirs() -> None:
     # Most lines are one's, but three quarters of the visits are not.
-    alone = [[(4, 4, 0, 1) if cpu == n % 7 + 1 else 0 for cpu in range(8)] for n in range(8)]
+    alone: list[list[Any]] = [
+        [(4, 4, 0, 1) if cpu == n % 7 + 1 else 0 for cpu in range(8)] for n in range(8)
+    ]
     lines = [*alone, [(ONCE, ONCE, 0, 1)] * 8, [(ONCE, ONCE, 0, 1)] * 8]
     names = [thing("locks", "static", type="struct x [64]") for _ in lines]
     found = judged(lines, names, thread=(20, 20, 0, 3), window=4)

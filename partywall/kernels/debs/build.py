@@ -18,7 +18,7 @@ from partywall.core import cache, packages
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
 from partywall.kernels import apt, build, series
-from partywall.kernels.debs import headers, words
+from partywall.kernels.debs import headers, image, words
 from partywall.kernels.git import git
 from partywall.kernels.make import Make, cached, compiler_version
 from partywall.kernels.series import source
@@ -209,6 +209,7 @@ def _package(folder: Path, wanted: Wanted, seconds: float, progress: Progress) -
         )
         compiler = f"gcc-{compiler_version().rpartition(' ')[2].partition('.')[0]}"
         headers.complete(tree, compiler)
+        image.complete(tree)
         # Of the headers' programs it is known what they need when they are there.
         make("prepare", "scripts")
         control = tree / "debian" / "control"
