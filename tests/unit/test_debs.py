@@ -226,7 +226,7 @@ def test_another_script_for_headers_is_told(tmp_path: Path, text: str | None) ->
         headers.complete(tmp_path, "gcc-12")
 
 
-BUILDDEB = '''
+BUILDDEB = """
 for script in postinst postrm; do
 		mkdir -p "${pdir}/DEBIAN"
 		cat <<-EOF > "${pdir}/DEBIAN/${script}"
@@ -237,7 +237,7 @@ for script in postinst postrm; do
 		EOF
 		chmod 755 "${pdir}/DEBIAN/${script}"
 done
-'''
+"""
 
 
 def test_a_kernel_that_is_removed_takes_what_depmod_wrote_since(tmp_path: Path) -> None:
