@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from partywall.core import folders, syscalls
+from partywall.core import folders
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
 from partywall.guest import image, oci
@@ -97,7 +97,6 @@ class Machine:
     def __init__(self, workload: Workload, progress: Progress) -> None:
         self._workload = workload
         self._program = build_workload(workload.source, progress)
-        self._known = syscalls.numbers()
         self._crun = image.tool("crun")
         self._made: Path | None = None
         self._live: list[subprocess.Popen[bytes]] = []
@@ -259,7 +258,6 @@ class Machine:
             apparmor=False,
             seccomp=workload.seccomp == "docker",
             systempaths=workload.systempaths == "docker",
-            syscalls=self._known,
         )
         for mount in config["mounts"]:
             if mount["destination"] == "/run/partywall":

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 
-from partywall.core import syscalls
 from partywall.guest import oci
 
 CRUN = "/usr/bin/crun"
@@ -32,7 +31,6 @@ def config(arguments: list[str]) -> bytes:
         confined=True,
         apparmor=False,
         systempaths=True,
-        syscalls=syscalls.numbers(),
     )
     linux = made["linux"]
     # Docker has none unless told; of the outer one these would be.

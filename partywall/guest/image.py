@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from partywall.core import packages, syscalls
+from partywall.core import packages
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
 from partywall.core.topology import Layers, Profiles, Topology
@@ -228,7 +228,6 @@ def containers(
     ``disk``, ``profiles``: as for `job`.
     """
     archive = Archive()
-    known = syscalls.numbers() if confined else {}
     apparmor = confined and workload.apparmor == "docker"
     for number, command in enumerate(commands):
         first = number * topology.cpus
@@ -249,7 +248,6 @@ def containers(
             apparmor=apparmor,
             seccomp=workload.seccomp == "docker",
             systempaths=workload.systempaths == "docker",
-            syscalls=known,
             more=more,
             profile=oci.apparmor_profile(number, profiles),
             dropped=() if workload.service is None else workload.service.dropped,

@@ -2,16 +2,16 @@
 """OCI configurations that confine a container as Docker's defaults would.
 
 Facts from the OCI runtime specification and from Docker's documentation of
-its default capabilities, seccomp profile and masked paths.
+its default capabilities and masked paths; its seccomp filter is `seccomp`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from partywall.core.topology import Profiles
+from partywall.guest.seccomp import docker
 from partywall.workloads.service import ALL
 
 APPARMOR_PROFILE = "partywall-container"
@@ -59,68 +59,6 @@ CAPABILITIES = tuple(
     ).split()
 )
 
-# System calls that Docker's documentation lists as blocked by default, and
-# the capability that brings each back. None: blocked in any case.
-_BLOCKED: dict[str | None, str] = {
-    "CAP_SYS_ADMIN": (
-        "bpf clone3 fanotify_init fsconfig fsmount fsopen fspick lookup_dcookie mount "
-        "mount_setattr move_mount open_tree perf_event_open quotactl quotactl_fd "
-        "setdomainname sethostname setns swapoff swapon syslog umount2 unshare"
-    ),
-    "CAP_SYS_BOOT": "reboot kexec_load kexec_file_load",
-    "CAP_SYS_MODULE": "init_module finit_module delete_module",
-    "CAP_SYS_PACCT": "acct",
-    "CAP_SYS_PTRACE": "kcmp",
-    "CAP_DAC_READ_SEARCH": "open_by_handle_at",
-    "CAP_SYS_TIME": "clock_adjtime clock_settime settimeofday",
-    "CAP_SYS_NICE": "get_mempolicy mbind set_mempolicy set_mempolicy_home_node",
-    "CAP_SYS_RAWIO": "iopl ioperm",
-    "CAP_SYS_TTY_CONFIG": "vhangup",
-    None: (
-        "add_key keyctl request_key io_uring_enter io_uring_register io_uring_setup "
-        "migrate_pages move_pages nfsservctl pivot_root uselib userfaultfd ustat "
-        "create_module get_kernel_syms query_module sysfs _sysctl"
-    ),
-}
-
-# Namespace flags of clone(2); Docker lets a container without CAP_SYS_ADMIN
-# clone only with none of them.
-_CLONE_NAMESPACES = 0x7E02_0000
-
-
-def _seccomp(capabilities: set[str], names: Iterable[str]) -> dict[str, Any]:
-    blocked: set[str] = set()
-    for capability, calls in _BLOCKED.items():
-        if capability not in capabilities:
-            blocked |= set(calls.split())
-    rules: list[dict[str, Any]] = []
-    if "CAP_SYS_ADMIN" not in capabilities:
-        # clone3 hides its flags behind a pointer: ENOSYS sends libc to clone.
-        rules.append({"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38})
-        blocked.add("clone")
-        rules.append(
-            {
-                "names": ["clone"],
-                "action": "SCMP_ACT_ALLOW",
-                "args": [
-                    {
-                        "index": 0,
-                        "value": _CLONE_NAMESPACES,
-                        "valueTwo": 0,
-                        "op": "SCMP_CMP_MASKED_EQ",
-                    }
-                ],
-            }
-        )
-    allowed = sorted(set(names) - blocked)
-    rules.insert(0, {"names": allowed, "action": "SCMP_ACT_ALLOW"})
-    return {
-        "defaultAction": "SCMP_ACT_ERRNO",
-        "defaultErrnoRet": 1,
-        "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"],
-        "syscalls": rules,
-    }
-
 
 def _mounts() -> list[dict[str, Any]]:
     def mount(destination: str, kind: str, source: str, *options: str) -> dict[str, Any]:
@@ -165,7 +103,6 @@ def config(
     apparmor: bool,
     seccomp: bool = True,
     systempaths: bool,
-    syscalls: Iterable[str],
     more: Confinement = USUAL,
     profile: str = APPARMOR_PROFILE,
     dropped: tuple[str, ...] = (),
@@ -212,7 +149,7 @@ def config(
         },
     }
     if confined and seccomp:
-        linux["seccomp"] = _seccomp(set(held), syscalls)
+        linux["seccomp"] = docker(set(held))
     if confined and systempaths:
         linux["maskedPaths"] = _MASKED
         linux["readonlyPaths"] = _READONLY

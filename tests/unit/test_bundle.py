@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from partywall import workloads
-from partywall.core import syscalls
 from partywall.guest import bundle, image, oci
 
 INSTEAD = dict.fromkeys((bundle.CRUN, "/lib64/ld.so"), b"")
@@ -31,7 +30,6 @@ def outer() -> dict[str, object]:
         confined=True,
         apparmor=True,
         systempaths=True,
-        syscalls=syscalls.numbers(),
     )
 
 
