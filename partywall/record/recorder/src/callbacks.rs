@@ -143,8 +143,22 @@ pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
     }
 }
 
-pub extern "C" fn on_memory(_: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
+/// Whether an access is the CPU's that a block was last seen to begin on.
+///
+/// QEMU before 8.0 leaves the callback of a jump that ends a block in force: of a CPU whose turn
+/// it is, what it pushes to take an interrupt or an exception comes by that, before any block
+/// does. It is its own stack, nobody else's. Versions that can't tell the CPU (`registers`)
+/// have none of that.
+#[inline(always)]
+fn is_here(s: &State, told: c_uint) -> bool {
+    cfg!(registers) || told == s.current
+}
+
+pub extern "C" fn on_memory(told: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
     let s = state();
+    if !is_here(s, told) {
+        return;
+    }
     // SAFETY: data is an interned Site, which is never freed.
     let site = unsafe { &*(data as *const Site) };
     // Most accesses are of no particular kind, and kept back: they need to be quick.
