@@ -22,6 +22,7 @@ from partywall.record.functions import in_source
 from partywall.report.words import plain
 from partywall.workloads import Root, Service, Workload
 from partywall.workloads import compose as composed
+from partywall.workloads.opening import Opening, opening
 from partywall.workloads.service import ALL
 
 
@@ -40,6 +41,7 @@ class Program:
     root: Root | None = None
     client: str | None = None
     service: Service | None = None
+    opening: Opening | None = None
 
     def shape(self, containers: int | None, cpus: int | None) -> Topology | None:
         """Return the topology asked for, if any: on the command line, or by a service."""
@@ -70,6 +72,7 @@ class Program:
         if not self.command and not self.file and not self.root:
             given = {
                 "--markers": self.marked is not None,
+                "--window": self.opening is not None,
                 "--ops": self.ops is not None,
                 "--count": bool(self.count),
                 "--charge": bool(self.charge),
@@ -104,15 +107,20 @@ class Program:
                 window=self.ops,
                 client=self.client,
                 service=self.service,
+                opening=self.opening,
             )
         elif self.command:
             program = workloads.from_command(
-                list(self.command), marked=self.marked, window=self.ops or 1
+                list(self.command),
+                marked=self.marked,
+                window=self.ops or 1,
+                opening=self.opening,
             )
         elif self.file:
-            if self.marked is not None:
+            if self.marked is not None or self.opening is not None:
+                option = "--window" if self.opening else "--markers"
                 raise UsageProblem(
-                    "--markers belongs to COMMAND", "a file of will-it-scale needs no marks"
+                    f"{option} belongs to COMMAND", "a file of will-it-scale needs no marks"
                 )
             program = workloads.from_iterations(self.file, threads=self.threads, window=self.ops)
         else:
@@ -134,6 +142,11 @@ def _root(ctx: click.Context, param: click.Parameter, what: str | None) -> Root 
         "debian": "debian",
     }
     return None if what is None else Root(kind=kind[param.name], what=what)
+
+
+def _opening(ctx: click.Context, param: click.Parameter, text: str | None) -> Opening | None:
+    """Return what the option says of a window."""
+    return None if text is None else opening(text)
 
 
 def _composed(file: Path, name: str | None, archives: tuple[str, ...]) -> tuple[Root, Service]:
@@ -206,6 +219,14 @@ _OPTIONS = (
         help="Whether COMMAND marks its window itself; looked up in it if not given.",
     ),
     click.option(
+        "--window",
+        "opens",
+        callback=_opening,
+        metavar="HOW",
+        help="Where the window of COMMAND is: after=2,for=0.5 (seconds of the guest's clock), "
+        "from=LINE,to=LINE (that it prints), or signals (its SIGUSR1 and SIGUSR2 to its parent).",
+    ),
+    click.option(
         "--ops",
         type=click.IntRange(min=1),
         help="Operations that COMMAND or FILE.c does in its window (or in all).",
@@ -243,6 +264,7 @@ def program_options(function: Callable[..., int]) -> Callable[..., int]:
         file: Path | None,
         threads: bool,
         marked: bool | None,
+        opens: Opening | None,
         ops: int | None,
         count: tuple[str, ...],
         charge: tuple[str, ...],
@@ -283,6 +305,7 @@ def program_options(function: Callable[..., int]) -> Callable[..., int]:
             root,
             client,
             service,
+            opens,
         )
         return function(program=program, **others)
 

@@ -186,6 +186,8 @@ def job(
     }
     if workload.fresh_cpus:
         told["PW_FRESH_CPUS"] = "1"
+    if workload.opening is not None:
+        told |= workload.opening.environment()
     if workload.client:
         told["PW_PATIENCE"] = str(rooted.patience(topology))
     if step:
@@ -258,6 +260,8 @@ def containers(
                 config = asked.config(config, workload.service, topology.cpus)
             for name, data in rooted.files(number, workload).items():
                 archive.file(f"job/{number}/{name}", data)
+        if workload.opening is not None:
+            config["process"].setdefault("rlimits", []).extend(workload.opening.limits)
         archive.file(f"job/{number}/config.json", json.dumps(config, indent=1).encode())
         owner = oci.first_uid(number, more.users)
         archive.file(f"job/{number}/owner", f"{owner}:{owner}\n".encode())

@@ -11,6 +11,7 @@ from typing import Any
 
 from partywall.core import elf
 from partywall.core.errors import UsageProblem
+from partywall.workloads.opening import Opening
 from partywall.workloads.root import COUNT, Root
 from partywall.workloads.service import Service
 from partywall.workloads.workload import Workload
@@ -19,14 +20,22 @@ _MARKERS = (b"\x66\x87\xdb", b"\x66\x87\xc9")
 
 
 def from_command(
-    command: list[str], *, marked: bool | None, window: int, options: Iterable[str] = ()
+    command: list[str],
+    *,
+    marked: bool | None,
+    window: int,
+    options: Iterable[str] = (),
+    opening: Opening | None = None,
 ) -> Workload:
     """Return a workload out of a user's own static program and its arguments.
 
     ``marked`` None: find out whether the program carries both markers.
-    ``window``: how many operations the program does between them (or in all).
+    ``window``: how many operations the program does between them (or in all); ``opening``:
+    where its window is, instead.
     UsageProblem if it is none that the containers can run.
     """
+    if opening is not None:
+        marked = _unmarked(marked)
     program = Path(command[0])
     try:
         data = program.read_bytes()
@@ -49,13 +58,30 @@ def from_command(
     return Workload(
         name=program.name,
         summary="a program of yours",
-        operation="one run of the program" if window == 1 else "one operation of the program",
+        operation=_operation("the program", window, opening),
+        opening=opening,
         warmup=0,
         window=window,
         options=tuple(options),
         command=tuple(command),
         marked=marked,
     )
+
+
+def _unmarked(marked: bool | None) -> bool:
+    """Return that a program has no markers, whose window is told. UsageProblem if it was to."""
+    if marked is not None:
+        raise UsageProblem(
+            "--window says where the window is, --markers that the program does", "leave one out"
+        )
+    return False
+
+
+def _operation(what: str, window: int, opening: Opening | None) -> str:
+    """Return what one operation is, of so many in a window."""
+    if opening is None:
+        return f"one {'run' if window == 1 else 'operation'} of {what}"
+    return f"{'all' if window == 1 else 'one operation'} that {what} does {opening.told}"
 
 
 REQUESTS_WARMUP, REQUESTS_WINDOW = 200, 400
@@ -69,12 +95,14 @@ def from_root(
     window: int | None,
     client: str | None = None,
     service: Service | None = None,
+    opening: Opening | None = None,
 ) -> Workload:
     """Return a workload out of a program in a root file system that somebody else made.
 
     ``command`` empty: what an image says that it runs. ``marked``, ``window``: as for
     `from_command`, but that nobody looks into the program. ``client``: a command that asks
-    it, as a server, in the same container; ``service``: what the containers are to be.
+    it, as a server, in the same container; ``service``: what the containers are to be;
+    ``opening``: where the window is of what nobody asks.
     """
     if not command and root.kind != "image":
         raise UsageProblem("there is no command", "name a program of that root behind --")
@@ -93,15 +121,21 @@ def from_root(
         "root": root,
     }
     if client is None:
-        whole = window is None or window == 1
-        operation = f"one {'run' if whole else 'operation'} of {name} of {root.told}"
+        if opening is not None:
+            marked = _unmarked(marked)
         return Workload(
-            operation=operation, warmup=0, window=window or 1, marked=bool(marked), **common
+            operation=_operation(f"{name} of {root.told}", window or 1, opening),
+            warmup=0,
+            window=window or 1,
+            marked=bool(marked),
+            opening=opening,
+            **common,
         )
     words = _words(client)
-    if marked is not None:
+    if marked is not None or opening is not None:
         raise UsageProblem(
-            "--client has its window opened and closed for it", "leave --markers out"
+            "--client has its window opened and closed for it",
+            f"leave --{'window' if opening else 'markers'} out",
         )
     return Workload(
         operation=f"one request of {Path(words[0]).name} to {name} of {root.told}",

@@ -139,7 +139,7 @@ def build_workload(source: Path | None, progress: Progress) -> Path:
         sources.append(harness / "iterations.c")
         return compile_static(sources, harness, progress, iterates=source)
     if source is None:
-        sources += [harness / "listens.c", harness / "launch.c"]
+        sources += [harness / name for name in ("listens.c", "opened.c", "launch.c")]
     else:
         sources += [harness / "main.c", harness / "timed.c", source / f"{source.name}.c"]
     return compile_static(sources, harness, progress)

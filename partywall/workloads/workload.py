@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from partywall.core.errors import UsageProblem
 from partywall.core.topology import Scope
+from partywall.workloads.opening import Opening
 from partywall.workloads.root import Root
 from partywall.workloads.service import Service
 
@@ -79,6 +80,8 @@ class Workload(_Facts):
     """A user's own program and its arguments, instead of ours."""
     marked: bool = True
     """The program executes the window markers itself."""
+    opening: Opening | None = None
+    """Where its window is, if it is neither marked nor the whole run."""
     root: Root | None = None
     """What the root of its containers is made from, if not ours: ``command`` is in there."""
     room: int = 0

@@ -100,6 +100,56 @@ def busybox(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return top
 
 
+LOOKS = "i=0; while [ $i -lt 60 ]; do : <$0; i=$((i + 1)); done"
+BUSY = "while :; do :; done"
+
+
+@pytest.mark.parametrize(
+    ("window", "script"),
+    [
+        ("from=now,to=done", f"echo not yet; {LOOKS}; echo now; {LOOKS}; echo done; {BUSY}"),
+        ("signals", f"{LOOKS}; kill -USR1 $PPID; {LOOKS}; kill -USR2 $PPID; {BUSY}"),
+    ],
+)
+def test_a_window_is_where_the_program_says_without_markers(
+    check: Callable[..., Checked], busybox: Path, window: str, script: str
+) -> None:
+    words = ("-n", "2", "--rootfs", str(busybox), "--window", window, "--ops", "60")
+    program = ("busybox", "sh", "-c", script, "/bin/busybox")
+    (found,) = check(*words, "--count", "do_sys_openat2", "--", *program).result.workloads
+    # Each opens one file sixty times before its window, and in it.
+    (opened,) = [call.per_op for call in found.calls if call.function == "do_sys_openat2"]
+    assert opened == 1.0
+    assert (found.window, found.operations) == (60, 120)
+
+
+def test_a_window_by_the_clock_is_of_a_program_that_never_ends(
+    check: Callable[..., Checked], busybox: Path
+) -> None:
+    words = ("-n", "2", "--rootfs", str(busybox), "--window", "after=0.2,for=0.1")
+    program = ("busybox", "sh", "-c", f"while :; do {LOOKS}; done", "/bin/busybox")
+    (found,) = check(*words, "--", *program).result.workloads
+    # A tenth of a second of two CPUs, which take turns, at 2 ns an instruction.
+    did = found.instructions.kernel + found.instructions.user + found.instructions.spinning
+    assert 0.5 < 2 * did / 50e6 < 1.1
+    assert found.operation.endswith("does in 0.1 s of the guest's clock")
+
+
+@pytest.mark.parametrize(
+    ("window", "script", "why"),
+    [
+        ("from=now,to=done", "echo early", "without the line that its window opens at: early"),
+        ("after=0,for=5", "exit 0", "ended before its window"),
+    ],
+)
+def test_a_program_that_ends_before_its_window_did_is_told(
+    busybox: Path, window: str, script: str, why: str
+) -> None:
+    words = ("check", "-n", "2", "--rootfs", busybox, "--window", window)
+    done = partywall(*words, "--", "busybox", "sh", "-c", script)
+    refused(done, 3, "busybox", why)
+
+
 LISTENS = ("busybox", "nc", "-l", "-p", "7000")
 SERVES = ("busybox", "sh", "-c", "echo starting up; exec busybox nc -l -p 7000")
 

@@ -259,6 +259,17 @@ def test_the_version(partywall: Partywall) -> None:
         (["check", "--apparmor", "own", "--unconfined"], ["--apparmor", "--unconfined"]),
         (["check", "--ops", "5"], ["--ops"]),
         (["check", "--no-markers"], ["--markers"]),
+        (["check", "--window", "signals"], ["--window", "behind --"]),
+        (["check", "--window", "soon", "--", "/bin/true"], ["--window soon", "after="]),
+        (
+            ["check", "--window", "signals", "--no-markers", "--", "/bin/true"],
+            ["--window", "--markers"],
+        ),
+        (["check", "--will-it-scale", "x.c", "--window", "signals"], ["--window"]),
+        (
+            "check --rootfs / --window signals --client a{requests} -- /bin/true".split(),
+            ["--client", "--window"],
+        ),
         (["check", "--charge", "cleanup_net"], ["--charge", "behind --"]),
         (["check", "-w", "signal", "--count", "x"], ["--count", "behind --"]),
         (["check", "--cap-add", "NET_ADMIN"], ["--cap-add", "behind --"]),

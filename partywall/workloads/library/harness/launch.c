@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Runs a program that doesn't know of the harness: `partywall check -- COMMAND`.
- * With PW_MARKED=1 the program has markers of its own; otherwise its whole run
- * is the window, behind as many runs as PW_WARMUP says.
+ * With PW_MARKED=1 the program has markers of its own; with PW_OPENS its window is
+ * where that says (opened.h); otherwise its whole run is the window, behind as many
+ * runs as PW_WARMUP says.
  */
 #include <errno.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 #include "barrier.h"
 #include "harness.h"
 #include "listens.h"
+#include "opened.h"
 #include "partywall.h"
 #include "spread.h"
 
@@ -52,7 +54,7 @@ static void check_server(const char *program)
 	if (usec >= 0 && before >= 0 && usec - before < IDLE_USEC &&
 	    (listens_to_tcp() || listens_to_unix())) {
 		dprintf(STDERR_FILENO, "partywall: hint: say what asks it with --client COMMAND, "
-			"or mark the window in the program (--markers)\n"
+			"or where its window is with --window\n"
 			"partywall: workload: %s is a server: it listens to %s, does nothing and "
 			"does not end\n", program, to);
 		exit(1);
@@ -91,7 +93,7 @@ static void await(pid_t pid, const char *program)
 int main(int argc, char **argv)
 {
 	struct plan plan;
-	const char *marked = getenv("PW_MARKED");
+	const char *marked = getenv("PW_MARKED"), *opens = getenv("PW_OPENS");
 	const struct sigaction looks = { .sa_handler = look };
 	int whole = !marked || strcmp(marked, "1");
 
@@ -99,6 +101,8 @@ int main(int argc, char **argv)
 		return 2;
 	plan_read(&plan);
 	spread(&plan, argv);
+	if (opens)
+		opened(&plan, opens, argv + 1);
 	/* Before the window; no child has it. */
 	if (whole && sigaction(SIGALRM, &looks, NULL))
 		fail("sigaction");
