@@ -24,7 +24,7 @@ _SELDOM = 0.25
 _ROUND = 0.25
 _TELLING = 8.0
 _ENTRIES = 8
-# Of a table in which each has lines that no other visits: those lines, and what is visited there.
+# Of a table in which each has lines that no other container visits: those lines, and the visits.
 _APART = 0.75
 
 
@@ -103,6 +103,7 @@ class Judgement:
         # Of threads that do charged work there may be more than CPUs, each with few lines: what
         # they do says nothing of containers, and of one slice nothing is told.
         own, slices = groups >= 0, np.ones(len(groups))
+        self._between, self._by_threads = between, (lines.turns[:, ~own] > 0).any(axis=1)
         slices[own] = verdict.slices(lines.slices[:, own])
         # Between containers, who comes back after its own container's CPUs has met nobody.
         returns, chance = lines.returns, lines.chance
@@ -204,13 +205,12 @@ class Judgement:
 
         Those that no two come back to by themselves, of tables where that can't be chance:
         who visits them in several slices does so in slices that no other's lie between.
-        Turns say nothing of it, as an operation may have one entry for several of them. In a
-        short window nobody may visit an entry in several slices; but where most entries
-        that moved are one's and a kernel thread's, those of two met by chance.
+        Turns say nothing of it, as an operation may have one entry for several of them.
 
         And which lines are that where somebody visits often, and visited in passing as well:
         those with half as many turns in a slice as anybody has of the table, or fewer, do
-        come back.
+        come back. So are those of a table of which nothing is told by who came back, as the window
+        is short, but which `_apart` tells.
         """
         entry = tables & (verdict.sharing(self._back) == verdict.HANDED_OVER)
         number = len(of_table)
@@ -230,19 +230,27 @@ class Judgement:
             for both in told_of
         )
         many = np.bincount(of_table, tables, number) >= _ENTRIES
-        rounds = (_rounds(*every) | self._apart(tables, of_table)) & many
+        rounds = _rounds(*every) & many
         met, expected = passing
         back = (expected >= _TELLING) & (met >= _ROUND * expected)
         mixed = _rounds(*had) & many & back
-        return entry & (rounds & ~mixed)[of_table], entry & mixed[of_table]
+        passed = mixed | (self._apart(tables, of_table) & many & (every[1] < _TELLING))
+        return entry & (rounds & ~mixed)[of_table], entry & passed[of_table]
 
     def _apart(self, tables: Array, of_table: Array) -> Array:
-        """Of which tables most lines have one sharer each, whom most visits are of; bool, shape
+        """Of which tables most lines are one container's and a kernel thread's; bool, shape
         (lines,): of a table at its number.
+
+        So are those that each operation takes an entry of anew, while there are more of these
+        than operations, and which a kernel thread gives up. Two may meet there in a longer
+        window or among more, so that it is shared; but who has an entry visits it often, though
+        it moves once.
         """
         number = len(of_table)
+        if not self._between:
+            return np.zeros(number, bool)
         visits, most = self._turns.sum(axis=1), self._turns.max(axis=1, initial=0)
-        alone = (self._turns > 0).sum(axis=1) == 1
+        alone = ((self._turns > 0).sum(axis=1) == 1) & self._by_threads
         lines, theirs, turns, own = (
             np.bincount(of_table, np.where(tables, counts, 0), number)
             for counts in (visits > 0, alone, visits, most)

@@ -50,36 +50,84 @@ def test_how_often_a_kernel_thread_comes_to_a_table_says_nothing_of_containers()
     assert found.walls.tolist() == [False] * 16 + [True]
 
 
-@pytest.mark.parametrize(("met", "apart"), [(0, True), (2, True), (3, False)])
-def test_a_table_whose_entries_one_has_and_then_a_kernel_thread_is_no_wall_in_a_short_window(
-    met: int, apart: bool
+SHORT = 4
+"""Operations in a window in which nobody has an entry twice."""
+
+
+def alone(number: int, visits: tuple[int, ...] = (25, 25, 0, 1)) -> tuple[list[Any], list[Any]]:
+    """Lines of a table that one container visited each, not that of CPU 0; names."""
+    lines = [[visits if cpu == n % 7 + 1 else 0 for cpu in range(8)] for n in range(number)]
+    return lines, [thing("locks", "static", type="struct x [64]") for _ in lines]
+
+
+def visited(by: list[tuple[int, int]]) -> list[list[Any]]:
+    """Lines that two of sixteen CPUs visited each, in one slice, and one of all."""
+    lines: list[list[Any]] = [
+        [(25, 25, 0, 1) if cpu in both else 0 for cpu in range(16)] for both in by
+    ]
+    return [*lines, [(ONCE, ONCE, 0, 1)] * 16]
+
+
+THREAD = (20, 20, 0, 3)
+"""What gives entries up, on CPU 0."""
+
+
+def moved(
+    own: tuple[list[Any], list[Any]],
+    shared: tuple[list[Any], list[Any]],
+    *,
+    window: int = SHORT,
+) -> float:
+    """Transfers an operation of a table of such lines, all of which are walls."""
+    found = judged([*own[0], *shared[0]], [*own[1], *shared[1]], thread=THREAD, window=window)
+    assert found.walls.all()
+    return float(found.moved[:-1].sum())
+
+
+@pytest.mark.parametrize(("met", "seen"), [(0, True), (2, True), (3, False)])
+def test_a_table_whose_entries_one_has_and_then_a_thread_moves_as_was_seen_in_a_short_window(
+    met: int, seen: bool
 ) -> None:
-    # In four operations none had an entry twice: nobody can be seen to come back. The thread
-    # is on CPU 0.
-    alone: list[list[Any]] = [
-        [(25, 25, 0, 1) if cpu == n % 7 + 1 else 0 for cpu in range(8)] for n in range(8 - met)
-    ]
-    lines, names = entries(met, (25, 25, 0, 1))
-    more = [thing("locks", "static", type="struct x [64]") for _ in alone]
-    found = judged([*alone, *lines], [*more, *names], thread=(20, 20, 0, 3), window=4)
-    assert found.walls.tolist() == [not apart] * 8 + [True]
-    # Of fewer entries, and of what is no table, that may be chance.
-    found = judged([*alone[1:], *lines], [*more[1:], *names], thread=(20, 20, 0, 3), window=4)
-    assert found.walls.all()
-    plain = [thing("x", "static") for _ in range(8)]
-    found = judged([*alone, *lines], [*plain, names[-1]], thread=(20, 20, 0, 3), window=4)
-    assert found.walls.all()
+    # Turns say 40 moves of each: but one had it, and then the thread.
+    of_table = moved(alone(8 - met), entries(met, (25, 25, 0, 1)))
+    assert (of_table < 0.5) == seen
+    assert (of_table > 10) != seen
+    # Of fewer entries that may be chance.
+    assert moved(alone(7 - met), entries(met, (25, 25, 0, 1))) > 8
 
 
-def test_a_table_that_each_visits_lines_of_alone_and_all_those_of_others_is_theirs() -> None:
+def test_what_a_table_moves_in_a_short_window_is_known_of_tables_with_a_thread_alone() -> None:
+    # Lines that CPUs of one container share, and no thread visits, say nothing of the others.
+    own = visited([(0, 1)] * 12 + [(2, 4)] * 4)
+    names = [thing("locks", "static", type="struct x [64]") for _ in range(16)]
+    found = judged(own, [*names, thing("counter", "static")], cpus=2, window=SHORT)
+    assert found.walls[12:].all()
+    assert found.moved[12:16].tolist() == [2 * 25 / (16 * SHORT)] * 4
+    lines, names = alone(8)
+    plain = [thing("x", "static") for _ in names]
+    assert moved((lines, plain), entries(0, (25, 25, 0, 1))) == pytest.approx(10)
     # Most lines are one's, but three quarters of the visits are not.
-    alone: list[list[Any]] = [
-        [(4, 4, 0, 1) if cpu == n % 7 + 1 else 0 for cpu in range(8)] for n in range(8)
-    ]
-    lines = [*alone, [(ONCE, ONCE, 0, 1)] * 8, [(ONCE, ONCE, 0, 1)] * 8]
-    names = [thing("locks", "static", type="struct x [64]") for _ in lines]
-    found = judged(lines, names, thread=(20, 20, 0, 3), window=4)
-    assert found.walls.all()
+    shared = [[(ONCE, ONCE, 0, 1)] * 8] * 2
+    counter = [(ONCE, ONCE, 0, 1)] * 8
+    rest = [*shared, counter], [*alone(2)[1], thing("counter", "static")]
+    assert moved(alone(8, (4, 4, 0, 1)), rest) > 100
+
+
+@pytest.mark.parametrize("lonely", [0, 24])
+def test_returns_that_tell_are_asked_before_who_has_an_entry_alone(lonely: int) -> None:
+    # Two come back to each of eight entries almost as often as chance has it.
+    back = moved(alone(lonely, (50, 50, 0, 33)), entries(8, (50, 50, 13, 33)), window=WINDOW)
+    assert back > 2 * 8 * 50 / (8 * WINDOW)
+
+
+def test_what_cpus_of_a_container_share_is_not_told_by_who_has_an_entry_alone() -> None:
+    # Lines that only CPU 2 of two containers visits say nothing of the CPUs within one.
+    lines = visited([(1, 3)] * 4 + [(2, 10)] * 12)
+    names = [thing("locks", "static", type="struct x [64]") for _ in range(16)]
+    told = [*names, thing("counter", "static")]
+    found = judged(lines, told, cpus=8, scope="within", window=SHORT, thread=THREAD)
+    assert found.walls[:4].all()
+    assert found.moved[:4].tolist() == [2 * 25 / (16 * SHORT)] * 4
 
 
 def test_lines_of_a_structure_or_of_few_entries_are_no_table_that_is_hashed_to() -> None:
@@ -142,8 +190,11 @@ def emulated(
     turns: int = 5,
     cpus: int = 1,
     anew: float = 0.0,
+    lonely: bool = False,
 ) -> list[list[tuple[int, ...]]]:
     """What the recorder counts of those entries of a hashed table that several visit.
+
+    ``lonely``: of those that one visits, too, as a kernel thread does besides.
 
     Each operation of a CPU takes one entry for some ``turns``. It is drawn anew for each; or
     a container's CPUs have one together for ``operations_each``, which nobody else takes
@@ -182,7 +233,8 @@ def emulated(
                 count[3] += gone[entry] != before
                 last[entry] = cpu
                 known[entry, cpu] = gone[entry], slice_
-    met = [line for line in counts if sum(count[0] > 0 for count in line) > 1]
+    least = 1 if lonely else 2
+    met = [line for line in counts if sum(count[0] > 0 for count in line) >= least]
     return [[(n, n, *rest) if n else 0 for n, *rest in line] for line in met]
 
 
@@ -219,6 +271,23 @@ def test_a_table_that_each_operation_hashes_to_anew_is_a_wall_in_any_window(
 ) -> None:
     found = judged_with_a_counter(containers, window, entries, 1, each)
     assert found.walls.all()
+
+
+@pytest.mark.parametrize(
+    ("entries", "containers", "window"),
+    [(1024, 8, 64), (2048, 8, 64), (256, 8, 16), (256, 4, 16), (128, 2, 32), (256, 2, 64)],
+)
+def test_a_table_with_more_entries_than_operations_is_a_wall_where_a_thread_gives_them_up(
+    entries: int, containers: int, window: int
+) -> None:
+    lines = emulated(containers, window, entries=entries, operations_each=1, lonely=True)
+    names = [thing("locks", "static", type=f"struct x [{entries}]") for _ in lines]
+    every = [*lines, counter(containers, window, 5)], [*names, thing("all", "static")]
+    found = judged(*every, window=window, thread=(40, 40, 0, 3))
+    # The thread is on CPU 0: what that alone visits besides does not move.
+    both = [sum(count != 0 for count in line) > 1 for line in lines]
+    assert any(both)
+    assert found.walls[:-1][both].all()
 
 
 @pytest.mark.parametrize("each", [1, 5])

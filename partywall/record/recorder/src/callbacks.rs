@@ -143,20 +143,9 @@ pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
     }
 }
 
-/// Whether an access is the CPU's that a block was last seen to begin on.
-///
-/// QEMU before 8.0 leaves the callback of a jump that ends a block in force: of a CPU whose turn
-/// it is, what it pushes to take an interrupt or an exception comes by that, before any block
-/// does. It is its own stack, nobody else's. Versions that can't tell the CPU (`registers`)
-/// have none of that.
-#[inline(always)]
-fn is_here(s: &State, told: c_uint) -> bool {
-    cfg!(registers) || told == s.current
-}
-
 pub extern "C" fn on_memory(told: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
     let s = state();
-    if !is_here(s, told) {
+    if !s.is_here(told) {
         return;
     }
     // SAFETY: data is an interned Site, which is never freed.
@@ -238,9 +227,11 @@ fn on_any_memory(s: &mut State, site: &Site, info: MemInfo, address: u64) {
     }
 }
 
-pub extern "C" fn on_entry_push(_: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
-    let c = state().here();
-    c.tracker.stack_at(address);
+pub extern "C" fn on_entry_push(told: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
+    let s = state();
+    if s.is_here(told) {
+        s.here().tracker.stack_at(address);
+    }
 }
 
 macro_rules! context_callbacks {
@@ -308,8 +299,11 @@ pub extern "C" fn on_timer(_: c_uint, _: *mut c_void) {
 }
 
 /// A timer wakes a task, on whose stack `address` is.
-pub extern "C" fn on_wakes(_: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
+pub extern "C" fn on_wakes(told: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
     let s = state();
+    if !s.is_here(told) {
+        return;
+    }
     if let Some(by) = s.delays.last(s.current as usize) {
         let stack = s.here().tracker.stack_of(address);
         s.tasks.woken(stack, by);
@@ -382,8 +376,11 @@ pub extern "C" fn on_up(_: c_uint, _: *mut c_void) {
     }
 }
 
-pub extern "C" fn on_switch_push(_: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
+pub extern "C" fn on_switch_push(told: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
     let s = state();
+    if !s.is_here(told) {
+        return;
+    }
     let cpu = s.current;
     s.cpu(cpu);
     let counts = s.here().tracker.locks().goes_out();
@@ -393,8 +390,11 @@ pub extern "C" fn on_switch_push(_: c_uint, _: MemInfo, address: u64, _: *mut c_
     c.tracker.switch_out(&mut s.tasks, address);
 }
 
-pub extern "C" fn on_switch_pop(_: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
+pub extern "C" fn on_switch_pop(told: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
     let s = state();
+    if !s.is_here(told) {
+        return;
+    }
     let cpu = s.current;
     s.cpu(cpu);
     let c = &mut s.cpus[cpu as usize];

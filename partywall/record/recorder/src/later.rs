@@ -40,18 +40,22 @@ pub extern "C" fn on_queue(_: c_uint, enters: *mut c_void) {
 }
 
 /// It marks the item as pending.
-pub extern "C" fn on_mark(_: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
-    leave(|leaving, cause, of| leaving.mark(address, cause, true, of));
+pub extern "C" fn on_mark(told: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
+    if state().is_here(told) {
+        leave(|leaving, cause, of| leaving.mark(address, cause, true, of));
+    }
 }
 
 /// The same in another function, which may do so to cancel it.
-pub extern "C" fn on_grab(_: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
-    leave(|leaving, cause, of| leaving.mark(address, cause, false, of));
+pub extern "C" fn on_grab(told: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
+    if state().is_here(told) {
+        leave(|leaving, cause, of| leaving.mark(address, cause, false, of));
+    }
 }
 
 /// That function stores to somewhere.
-pub extern "C" fn on_grab_store(_: c_uint, info: MemInfo, address: u64, _: *mut c_void) {
-    if is_store(info) {
+pub extern "C" fn on_grab_store(told: c_uint, info: MemInfo, address: u64, _: *mut c_void) {
+    if state().is_here(told) && is_store(info) {
         leave(|leaving, _, of| leaving.grab(address, of));
     }
 }
@@ -69,8 +73,8 @@ pub extern "C" fn on_call_rcu(_: c_uint, _: *mut c_void) {
     });
 }
 
-pub extern "C" fn on_call_rcu_access(_: c_uint, info: MemInfo, address: u64, _: *mut c_void) {
-    if is_store(info) {
+pub extern "C" fn on_call_rcu_access(told: c_uint, info: MemInfo, address: u64, _: *mut c_void) {
+    if state().is_here(told) && is_store(info) {
         leave(|leaving, cause, of| leaving.store(address, cause, of));
     }
 }
@@ -114,18 +118,18 @@ fn begin(s: &mut State, what: What, address: u64) -> bool {
     true
 }
 
-pub extern "C" fn on_work_access(_: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
+pub extern "C" fn on_work_access(told: c_uint, _: MemInfo, address: u64, _: *mut c_void) {
     let s = state();
-    if s.active && s.here().tracker.current() == context::WORK {
+    if s.is_here(told) && s.active && s.here().tracker.current() == context::WORK {
         begin(s, What::Work, address);
     }
 }
 
 /// What runs callbacks is at it again, so that the last one is over; or it forgets the function
 /// of one, as it does right before it calls that.
-pub extern "C" fn on_callbacks_access(_: c_uint, info: MemInfo, address: u64, _: *mut c_void) {
+pub extern "C" fn on_callbacks_access(told: c_uint, info: MemInfo, address: u64, _: *mut c_void) {
     let s = state();
-    if !s.active || is_store(info) && begin(s, What::Callback, address) {
+    if !s.is_here(told) || !s.active || is_store(info) && begin(s, What::Callback, address) {
         return;
     }
     if context::is_caused(s.here().tracker.current()) {

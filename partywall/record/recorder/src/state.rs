@@ -167,6 +167,16 @@ impl State {
         self.current
     }
 
+    /// Whether an access is the CPU's on which a block was last seen to begin.
+    ///
+    /// QEMU before 8.0 leaves the callback of a jump that ends a block in force: of a CPU whose
+    /// turn it is, what it pushes to take an interrupt comes by that, before any block does. It
+    /// is its own stack, nobody else's. Versions that can't tell the CPU have none of that.
+    #[inline(always)]
+    pub fn is_here(&self, told: c_uint) -> bool {
+        cfg!(registers) || told == self.current
+    }
+
     /// `cpu` runs from here on.
     #[inline(always)]
     fn take_over(&mut self, cpu: c_uint) {
