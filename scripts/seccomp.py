@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Prints partywall/guest/seccomp.toml: Docker's default seccomp profile, for x86-64.
 
-    scripts/seccomp.py VERSION [ZIP] >partywall/guest/seccomp.toml
+    .venv/bin/python scripts/seccomp.py VERSION [ZIP] >seccomp.toml
 
 VERSION is that of the Go module github.com/moby/profiles/seccomp, such as v0.3.0. Its archive
 is fetched from Go's proxy (GOPROXY), or is ZIP. Capabilities alone decide what a container may
@@ -24,6 +24,7 @@ MODULE = "github.com/moby/profiles/seccomp"
 PROXY = "https://proxy.golang.org"
 OLDEST = (6, 1)
 """The oldest kernel that guests have."""
+CONDITIONS = {"caps", "arches", "minKernel"}
 KNOWN = {"names", "action", "args", "includes", "excludes", "errnoRet", "comment"}
 
 
@@ -52,6 +53,9 @@ def checksum(files: zipfile.ZipFile) -> str:
 
 def holds(conditions: dict[str, Any]) -> bool:
     """Whether a rule is one for x86-64 and for the kernels that guests have."""
+    unknown = set(conditions) - CONDITIONS
+    if unknown:
+        raise SystemExit(f"a rule asks for {', '.join(sorted(unknown))}: not known here")
     least = conditions.get("minKernel")
     new = least is None or tuple(int(part) for part in least.split(".")) <= OLDEST
     return new and "amd64" in conditions.get("arches", ["amd64"])
@@ -67,7 +71,10 @@ def rule(given: dict[str, Any]) -> list[str]:
     if not set(given) <= KNOWN:
         raise SystemExit(f"a rule has {', '.join(sorted(set(given) - KNOWN))}: not known here")
     included, excluded = given.get("includes", {}), given.get("excludes", {})
-    if not holds(included) or "amd64" in excluded.get("arches", ()):
+    without = dict(excluded)
+    without.pop("caps", None)
+    # One of these is enough to leave it out.
+    if not holds(included) or any(holds({key: without[key]}) for key in without):
         return []
     lines = ["", "[[rules]]", "names = ["]
     lines += [f"    {text(name)}," for name in sorted(given["names"])]
@@ -100,6 +107,7 @@ def main(version: str, path: str | None = None) -> None:
         "# Which system calls Docker's default seccomp profile lets through on x86-64, by what a",
         "# container holds (with) and does not hold (without). Conditions of arguments: which one,",
         "# how it is compared, with what, and for MASKED_EQ what is left under that mask.",
+        "# Names and conditions alone: facts, and no text of theirs.",
         f"# Written by scripts/seccomp.py {version}",
         f"module = {text(MODULE)}",
         f"version = {text(version)}",

@@ -245,9 +245,7 @@ def test_who_listens_to_all_is_no_concern_of_new_namespaces(compared: Compared) 
 def test_namespaces_meet_an_eighth_as_often(compared: Compared) -> None:
     # How many die at a time is chance: 307 of 3,761 were seen, and 371 of 3,606.
     (change,) = compared(*NETNS).workloads
-    # Each namespace hashes anew to a table of locks. Whether that is judged to be a wall or
-    # memory handed over is chance, too, in so short a window: 0 and 114 were seen.
-    locks = moved(change, "sysctl_set_locks")[1]
-    assert change.wall_transfers.after - locks < change.wall_transfers.before / 8
-    assert locks < change.wall_transfers.before / 10
+    assert change.wall_transfers.after < change.wall_transfers.before / 8
+    # Each namespace hashes anew to a table of locks, has one, and then its end has that.
+    assert moved(change, "sysctl_set_locks")[1] < 8
     assert change.instructions.after < change.instructions.before

@@ -271,7 +271,10 @@ def test_a_kernel_that_is_removed_takes_what_depmod_wrote_since(tmp_path: Path) 
     assert told("postrm", "purge") == ("postrm purge\n", [])
 
 
-@pytest.mark.parametrize("text", [None, "exit 0\n"])
+EARLY = BUILDDEB.replace("		echo ", "		test -n none || exit 0\n		echo ")
+
+
+@pytest.mark.parametrize("text", [None, "exit 0\n", EARLY])
 def test_another_script_for_packages_is_told(tmp_path: Path, text: str | None) -> None:
     script = tmp_path / "scripts/package/builddeb"
     script.parent.mkdir(parents=True)

@@ -39,6 +39,7 @@ def test_rules_of_other_machines_are_left_out_and_those_of_old_kernels_hold(tmp_
         {"names": ["d"], **allow, "excludes": {"arches": ["amd64"]}},
         {"names": ["e"], **allow, "includes": {"arches": ["amd64"], "minKernel": "4.8"}},
         {"names": ["f"], **allow, "includes": {"minKernel": "6.10"}},
+        {"names": ["i"], **allow, "excludes": {"minKernel": "4.8"}},
         {"names": ["g"], **allow, "args": [condition], "includes": {"caps": ["CAP_A"]}},
         {"names": ["h"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38, "excludes": {"caps": ["B"]}},
     )
@@ -60,6 +61,8 @@ def test_rules_of_other_machines_are_left_out_and_those_of_old_kernels_hold(tmp_
         ({"action": "SCMP_ACT_LOG"}, {}),
         ({"action": "SCMP_ACT_ALLOW", "unheard": 1}, {}),
         ({"action": "SCMP_ACT_ALLOW"}, {"defaultAction": "SCMP_ACT_KILL"}),
+        ({"action": "SCMP_ACT_ALLOW", "includes": {"unheard": 1}}, {}),
+        ({"action": "SCMP_ACT_ALLOW", "excludes": {"unheard": 1}}, {}),
     ],
 )
 def test_what_the_script_does_not_understand_it_refuses(

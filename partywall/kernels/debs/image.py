@@ -9,6 +9,8 @@ from partywall.core.errors import EnvironmentProblem
 
 _BUILDDEB = "scripts/package/builddeb"
 _MADE = """\
+		exit 0
+		EOF
 		chmod 755 "${pdir}/DEBIAN/${script}"
 """
 _MORE = """\
@@ -37,7 +39,8 @@ def complete(tree: Path) -> None:
         text = script.read_text()
     except OSError as error:
         raise EnvironmentProblem(f"{script}: {error.strerror}") from error
-    if text.count(_MADE) != 1:
+    # Where the scripts may end before their last line, what is added would not run.
+    if text.count(_MADE) != 1 or text.count("exit 0\n") != text.count(_MORE) + 1:
         raise EnvironmentProblem(f"{_BUILDDEB} of this source is not as it was", "see debs/image")
     if _MORE not in text:
         script.write_text(text.replace(_MADE, _MADE + _MORE))

@@ -341,7 +341,7 @@ static void op_time(unsigned long n)
 	check(syscall(SYS_time, NULL) < 0, "time");
 }
 
-/* Reads alone.  libc would call clock_adjtime(), which Docker's profile refuses. */
+/* Reads alone.  libc would call clock_adjtime(), which is another operation. */
 static void op_adjtimex(unsigned long n)
 {
 	struct timex state = { .modes = 0 };
