@@ -34,6 +34,7 @@ _ONE_THING = {
     "fail_held": "--fail-held",
     "fail_growth": "--fail-growth",
     "line_size": "--line-size",
+    "opens": "--window",
     "count": "--count",
     "folder": "--results",
 }

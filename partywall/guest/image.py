@@ -261,7 +261,8 @@ def containers(
             for name, data in rooted.files(number, workload).items():
                 archive.file(f"job/{number}/{name}", data)
         if workload.opening is not None:
-            config["process"].setdefault("rlimits", []).extend(workload.opening.limits)
+            process = config["process"]
+            process["rlimits"] = workload.opening.allowed(process.get("rlimits", []))
         archive.file(f"job/{number}/config.json", json.dumps(config, indent=1).encode())
         owner = oci.first_uid(number, more.users)
         archive.file(f"job/{number}/owner", f"{owner}:{owner}\n".encode())

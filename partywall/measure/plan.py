@@ -169,6 +169,8 @@ class Plan:
         if self.workload.client:
             # The server's, and the client's.
             return 2 * patience(self.topology)
+        if self.workload.opening is not None:
+            return self.workload.opening.takes
         return LOOKS_TAKE if rounds or self.step(self.workload) else 0
 
     def analysis(self, recorded: Recording, watched: Hooks, prog: drgn.Program) -> Analysis:

@@ -34,8 +34,8 @@ def from_command(
     where its window is, instead.
     UsageProblem if it is none that the containers can run.
     """
-    if opening is not None:
-        marked = _unmarked(marked)
+    if opening is not None and marked is not None:
+        _unmarked(marked)
     program = Path(command[0])
     try:
         data = program.read_bytes()
@@ -55,6 +55,10 @@ def from_command(
         )
     if marked is None:
         marked = all(marker in data for marker in _MARKERS)
+    if opening is not None and marked:
+        raise UsageProblem(
+            f"{program} marks its window itself", "leave --window out, or the markers"
+        )
     return Workload(
         name=program.name,
         summary="a program of yours",

@@ -37,10 +37,20 @@ class Opening(BaseModel):
             return f"from '{self.begins}' to '{self.ends}' in what it prints"
         return "from its SIGUSR1 to its SIGUSR2"
 
+    def allowed(self, limits: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return limits of processes with which the launcher may be the first to run.
+
+        As the runtime specification has them; ``limits``: those of the container otherwise.
+        """
+        kind = "RLIMIT_RTPRIO"
+        if any(one["type"] == kind for one in limits):
+            return limits
+        return [*limits, {"type": kind, "soft": 1, "hard": 1}]
+
     @property
-    def limits(self) -> list[dict[str, Any]]:
-        """What the launcher may, as the runtime specification has it: be the first to run."""
-        return [{"type": "RLIMIT_RTPRIO", "soft": 1, "hard": 1}]
+    def takes(self) -> int:
+        """Seconds of the guest's clock that it needs for its own sake."""
+        return -(-(self.after_ms + self.lasts_ms) // 1000)
 
     def environment(self) -> dict[str, str]:
         """Return what the launcher in a container is told (opened.h)."""

@@ -108,7 +108,8 @@ BUSY = "while :; do :; done"
 @pytest.mark.parametrize(
     ("window", "script"),
     [
-        ("from=now,to=done", f"echo not yet; {LOOKS}; echo now; {LOOKS}; echo done; {BUSY}"),
+        # A line that has nothing is no line that was there before.
+        ("from=now,to=now", f"echo no; {LOOKS}; echo now; echo; {LOOKS}; echo now; {BUSY}"),
         ("signals", f"{LOOKS}; kill -USR1 $PPID; {LOOKS}; kill -USR2 $PPID; {BUSY}"),
     ],
 )
@@ -139,7 +140,12 @@ def test_a_window_by_the_clock_is_of_a_program_that_never_ends(
 @pytest.mark.parametrize(
     ("window", "script", "why"),
     [
-        ("from=now,to=done", "echo early", "without the line that its window opens at: early"),
+        (
+            "from=now,to=done",
+            # What it leaves behind has its output open.
+            "busybox sleep 1000 & echo early; exit 3",
+            "ended without the line that its window opens at, status 3: early",
+        ),
         ("after=0,for=5", "exit 0", "ended before its window"),
     ],
 )

@@ -33,6 +33,14 @@ def test_a_window_is_by_time_lines_or_signals(
     assert found.told == told
 
 
+def test_who_looks_on_may_run_first_unless_a_service_says_how_far_that_goes() -> None:
+    other = {"type": "RLIMIT_NOFILE", "soft": 10, "hard": 10}
+    own = {"type": "RLIMIT_RTPRIO", "soft": 0, "hard": 5}
+    found = opening("signals")
+    assert found.allowed([other]) == [other, {"type": "RLIMIT_RTPRIO", "soft": 1, "hard": 1}]
+    assert found.allowed([other, own]) == [other, own]
+
+
 @pytest.mark.parametrize(
     "text", ["", "2", "after=2", "for=1", "after=2,for=x", "from=a", "from=,to=b", "signal"]
 )

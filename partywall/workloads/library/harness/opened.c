@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,17 +19,25 @@
 #include "partywall.h"
 
 static const char *program;
+static unsigned int container;
 static pid_t pid;
-/* The last line that the program began, for when it fails. */
-static char line[4096];
+static int over, status;
+/* The line that the program is at, and the last one that it ended, for when it fails. */
+static char line[4096], last[4096];
 static size_t length;
 
 static void give_up(const char *what) __attribute__((noreturn));
 
 static void give_up(const char *what)
 {
-	dprintf(STDERR_FILENO, "partywall: workload: %s %s%s%.200s\n", program, what,
-		*line ? ": " : "", line);
+	char how[32] = "";
+
+	if (over && WIFEXITED(status) && WEXITSTATUS(status))
+		snprintf(how, sizeof(how), ", status %d", WEXITSTATUS(status));
+	else if (over && WIFSIGNALED(status))
+		snprintf(how, sizeof(how), ", signal %d", WTERMSIG(status));
+	dprintf(STDERR_FILENO, "partywall: workload: container %u: %s%s%s%s%.200s\n", container,
+		program, what, how, *last ? ": " : "", last);
 	exit(1);
 }
 
@@ -52,30 +61,43 @@ static void rest(unsigned long milliseconds)
 }
 
 /*
- * Whoever is woken by the program runs at once, before it goes on.  What it may for that
- * (RLIMIT_RTPRIO) and what it is the program has not.
+ * Whom the program wakes runs before it goes on.  Who is of the usual class may come later,
+ * however short its slice: then the program has done some of its window before that opens.
  */
 static void come_first(void)
 {
 	const struct sched_param first = { .sched_priority = 1 };
 
 	if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first))
-		fail("sched_setscheduler (CONFIG_RT_GROUP_SCHED?)");
+		fail("sched_setscheduler (CONFIG_RT_GROUP_SCHED, or a limit of rtprio?)");
 }
 
-/* A session of its own, so that it can be stopped with all that it starts. */
-static void begin(char **command, int output, const sigset_t *usual)
+/* What the launcher may for that, the program may not. */
+static void be_usual(void)
 {
 	const struct rlimit none = { 0, 0 };
+	struct rlimit limit;
 
+	if (getrlimit(RLIMIT_RTPRIO, &limit))
+		fail("getrlimit");
+	/* More than the launcher needs is what a service asked for. */
+	if (limit.rlim_max == 1 && setrlimit(RLIMIT_RTPRIO, &none))
+		fail("setrlimit");
+}
+
+/* A process group of its own, so that it can be stopped with what it starts in that. */
+static void begin(char **command, int output, const sigset_t *usual)
+{
 	come_first();
 	pid = fork();
 	if (pid < 0)
 		fail("fork");
 	if (pid)
 		return;
-	if (setrlimit(RLIMIT_RTPRIO, &none))
-		fail("setrlimit");
+	be_usual();
+	/* Who prints its environment prints no line of these. */
+	unsetenv("PW_FROM");
+	unsetenv("PW_TO");
 	if (setsid() < 0 || (usual && sigprocmask(SIG_SETMASK, usual, NULL)))
 		fail("setsid");
 	if (output >= 0 && (dup2(output, 1) < 0 || dup2(output, 2) < 0))
@@ -86,19 +108,20 @@ static void begin(char **command, int output, const sigset_t *usual)
 
 static int is_over(void)
 {
-	int status;
-
-	return waitpid(pid, &status, WNOHANG) == pid;
+	if (!over && waitpid(pid, &status, WNOHANG) == pid)
+		over = 1;
+	return over;
 }
 
 /* All containers are as far, and the window opens. */
 static void open_together(const struct plan *plan)
 {
 	if (kill(-pid, SIGSTOP))
-		give_up("ended before its window opened");
+		give_up(is_over() ? " ended before its window opened" : " can't be stopped");
 	barrier_wait(plan->barrier, plan->procs);
-	partywall_start();
+	/* It goes on when the launcher waits for it. */
 	kill(-pid, SIGCONT);
+	partywall_start();
 }
 
 static void by_time(const struct plan *plan, char **command)
@@ -109,61 +132,103 @@ static void by_time(const struct plan *plan, char **command)
 	begin(command, -1, NULL);
 	rest(after);
 	if (is_over())
-		give_up("ended before its window opened");
+		give_up(" ended before its window opened");
 	barrier_wait(plan->barrier, plan->procs);
 	partywall_start();
 	rest(lasts);
 	if (is_over())
-		give_up("ended before its window did");
+		give_up(" ended before its window did");
 	partywall_stop();
 }
 
-/* Whether a line that has the text has come; the rest of what came is kept. */
+/* What was read and not looked at yet. */
+static char buffer[4096];
+static size_t begun, filled;
+
+/* Reads more of what the program prints; 0 if there will be none. */
+static int more(int from)
+{
+	for (;;) {
+		struct pollfd any = { .fd = from, .events = POLLIN };
+		ssize_t got;
+
+		/* What it started may keep its output open. */
+		if (is_over() && poll(&any, 1, 0) <= 0)
+			return 0;
+		got = read(from, buffer, sizeof(buffer));
+		if (got < 0 && errno == EINTR)
+			continue;
+		begun = 0;
+		filled = got > 0 ? got : 0;
+		return got > 0;
+	}
+}
+
+/* Whether the line that has ended has the text. */
+static int ends_with(const char *text)
+{
+	if (!length)
+		return 0;
+	line[length] = '\0';
+	length = 0;
+	memcpy(last, line, sizeof(last));
+	return strstr(line, text) != NULL;
+}
+
+/* Whether a line that has the text has come. */
 static int has_come(int from, const char *text)
 {
-	char next;
-	ssize_t got;
+	for (;;) {
+		while (begun < filled) {
+			char next = buffer[begun++];
 
-	/* By the byte: what comes behind that line is the window's. */
-	while ((got = read(from, &next, 1)) > 0 || (got < 0 && errno == EINTR)) {
-		if (got < 0)
-			continue;
-		if (next == '\r')
-			continue;
-		if (next == '\n') {
-			int found = strstr(line, text) != NULL;
-
-			length = 0;
-			if (found)
-				return 1;
-			continue;
+			if (next == '\n') {
+				if (ends_with(text))
+					return 1;
+			} else if (next != '\r' && length < sizeof(line) - 1) {
+				line[length++] = next;
+			}
 		}
-		if (length < sizeof(line) - 1)
-			line[length++] = next;
-		line[length] = '\0';
+		if (!more(from))
+			return ends_with(text);
 	}
-	return 0;
+}
+
+static void missed(const char *which)
+{
+	char what[64];
+
+	snprintf(what, sizeof(what), " %s without the line that its window %s at",
+		 is_over() ? "ended" : "closed its output", which);
+	give_up(what);
+}
+
+static void child_ended(int signal)
+{
+	(void)signal;
 }
 
 static void by_lines(const struct plan *plan, char **command)
 {
+	/* Who reads is interrupted. */
+	const struct sigaction ended = { .sa_handler = child_ended, .sa_flags = SA_NOCLDSTOP };
 	const char *from = told("PW_FROM"), *to = told("PW_TO");
-	char rest_of_it[4096];
 	/* No terminal: what is written to one is handed on by another thread, some time. */
 	int out[2];
 
-	if (pipe2(out, O_CLOEXEC))
+	if (sigaction(SIGCHLD, &ended, NULL) || pipe2(out, O_CLOEXEC))
 		fail("pipe2");
 	begin(command, out[1], NULL);
 	close(out[1]);
 	if (!has_come(out[0], from))
-		give_up("ended without the line that its window opens at");
+		missed("opens");
 	open_together(plan);
 	if (!has_come(out[0], to))
-		give_up("ended without the line that its window closes at");
+		missed("closes");
 	partywall_stop();
-	while (read(out[0], rest_of_it, sizeof(rest_of_it)) > 0)
-		;
+	for (;;)
+		if (read(out[0], buffer, sizeof(buffer)) <= 0 && errno != EINTR)
+			pause();
 }
 
 /* Waits for a signal of the program's. */
@@ -190,15 +255,16 @@ static void by_signals(const struct plan *plan, char **command)
 	if (sigprocmask(SIG_BLOCK, &any, &usual))
 		fail("sigprocmask");
 	begin(command, -1, &usual);
-	await(&any, SIGUSR1, "ended before its SIGUSR1");
+	await(&any, SIGUSR1, " ended before its SIGUSR1");
 	open_together(plan);
-	await(&any, SIGUSR2, "ended before its SIGUSR2");
+	await(&any, SIGUSR2, " ended before its SIGUSR2");
 	partywall_stop();
 }
 
 void opened(const struct plan *plan, const char *how, char **command)
 {
 	program = command[0];
+	container = plan->first_cpu / plan->cpus;
 	if (!strcmp(how, "time"))
 		by_time(plan, command);
 	else if (!strcmp(how, "lines"))
