@@ -152,7 +152,6 @@ def made(**more: Any) -> dict[str, Any]:
         confined=True,
         apparmor=True,
         systempaths=True,
-        syscalls=("read",),
         more=rooted.CONFINEMENT,
         **more,
     )
@@ -230,7 +229,6 @@ def test_capabilities_are_dropped_before_others_are_added(
         confined=False,
         apparmor=False,
         systempaths=False,
-        syscalls=(),
         dropped=dropped,
     )
     assert set(found["process"]["capabilities"]["bounding"]) == held

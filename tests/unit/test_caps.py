@@ -173,7 +173,6 @@ def test_docker_has_no_user_namespaces_and_limits_no_tasks() -> None:
         "confined": True,
         "apparmor": True,
         "systempaths": True,
-        "syscalls": ["read"],
     }
     host = oci.Confinement("host", -1, (("RLIMIT_NPROC", -1), ("RLIMIT_NOFILE", 5)))
     config = oci.config(**common, more=host)

@@ -412,7 +412,6 @@ def test_a_container_is_started_as_its_image_says() -> None:
         confined=True,
         apparmor=True,
         systempaths=True,
-        syscalls=("read",),
         more=rooted.CONFINEMENT,
     )
     process = rooted.config(usual, start)["process"]
