@@ -34,8 +34,7 @@ def from_command(
     where its window is, instead.
     UsageProblem if it is none that the containers can run.
     """
-    if opening is not None and marked is not None:
-        _unmarked(marked)
+    _one_window(marked, opening)
     program = Path(command[0])
     try:
         data = program.read_bytes()
@@ -72,13 +71,12 @@ def from_command(
     )
 
 
-def _unmarked(marked: bool | None) -> bool:
-    """Return that a program has no markers, whose window is told. UsageProblem if it was to."""
-    if marked is not None:
+def _one_window(marked: bool | None, opening: Opening | None) -> None:
+    """UsageProblem if a program is said to mark its window, or not to, and where that is."""
+    if marked is not None and opening is not None:
         raise UsageProblem(
             "--window says where the window is, --markers that the program does", "leave one out"
         )
-    return False
 
 
 def _operation(what: str, window: int, opening: Opening | None) -> str:
@@ -125,8 +123,7 @@ def from_root(
         "root": root,
     }
     if client is None:
-        if opening is not None:
-            marked = _unmarked(marked)
+        _one_window(marked, opening)
         return Workload(
             operation=_operation(f"{name} of {root.told}", window or 1, opening),
             warmup=0,

@@ -109,7 +109,7 @@ BUSY = "while :; do :; done"
     ("window", "script"),
     [
         # A line that has nothing is no line that was there before.
-        ("from=now,to=now", f"echo no; {LOOKS}; echo now; echo; {LOOKS}; echo now; {BUSY}"),
+        ("from=now,to=now", f"echo no; {LOOKS}; echo now; echo; {LOOKS}; echo now"),
         ("signals", f"{LOOKS}; kill -USR1 $PPID; {LOOKS}; kill -USR2 $PPID; {BUSY}"),
     ],
 )

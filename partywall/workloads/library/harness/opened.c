@@ -226,9 +226,9 @@ static void by_lines(const struct plan *plan, char **command)
 	if (!has_come(out[0], to))
 		missed("closes");
 	partywall_stop();
-	for (;;)
-		if (read(out[0], buffer, sizeof(buffer)) <= 0 && errno != EINTR)
-			pause();
+	/* What it prints from here on keeps it from nothing. */
+	while (more(out[0]))
+		;
 }
 
 /* Waits for a signal of the program's. */

@@ -12,7 +12,8 @@
  *	lines	from a line that has PW_FROM to one that has PW_TO, of what it prints
  *	signals	from its SIGUSR1 to its parent to its SIGUSR2
  *
- * But by time the program and what it started in its process group are stopped until all containers are as far.
+ * But by time the program and what it started in its process group are stopped until all
+ * containers are as far.
  */
 void opened(const struct plan *plan, const char *how, char **command) __attribute__((noreturn));
 
