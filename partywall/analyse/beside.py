@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partywall.analyse.judgement import Judgement
-from partywall.analyse.transfers import Parties, Visits
+from partywall.analyse.transfers import Parties, Visits, in_holds
 from partywall.record.recording import Kind
 from partywall.results.touches import Touch, Touched
 
@@ -67,16 +67,26 @@ def touch(
     # What a container left for later, and another one's CPU did, is no process of its.
     processes = np.count_nonzero(parties.thread[mine] == 0)
 
-    def moved(reads: Array, writes: Array) -> Array:
+    def moved(reads: Array, writes: Array, again: Array, loose: Array) -> Array:
         """Transfers of each line for one process, on average."""
-        wrote = writes[:, theirs].sum(axis=1, keepdims=True) / neighbour.window * scale
-        visited = wrote + reads[:, theirs].sum(axis=1, keepdims=True) / neighbour.window * scale
-        read, written = (counts[:, mine] / victim.window for counts in (reads, writes))
-        found = np.minimum(written, visited) + np.minimum(read, wrote)
+        counts = (reads, writes, again, loose)
+        side = np.flatnonzero(theirs)
+        of = [one[:, side].sum(axis=1, keepdims=True) / neighbour.window * scale for one in counts]
+        by = [one[:, mine] / victim.window for one in counts]
+        # Those of neighbours lie in holds of theirs, and nobody but the victim comes between.
+        one = np.ones((1, 1))
+        theirs_read, theirs_wrote = in_holds(
+            of[0], of[1], one, of[2], by[3].sum(axis=1, keepdims=True)
+        )
+        read, written = in_holds(by[0], by[1], np.ones((1, by[0].shape[1])), by[2], of[3])
+        visited = theirs_read + theirs_wrote
+        found = np.minimum(written, visited) + np.minimum(read, theirs_wrote)
         return np.asarray(found.sum(axis=1) / processes)
 
-    own = moved(lines.reads, lines.writes)
-    both = moved(lines.reads + lines.late_reads, lines.writes + lines.late_writes)
+    of = (lines.reads, lines.writes, lines.again, lines.loose)
+    late = (lines.late_reads, lines.late_writes, lines.late_again, lines.late_loose)
+    own = moved(*of)
+    both = moved(*(one + more for one, more in zip(of, late, strict=True)))
     found: dict[str, float] = defaultdict(float)
     for one in judged:
         costs = both - own if one.kind == Kind.DEFERRED else own

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from typing import Any
 
@@ -137,6 +137,10 @@ class Together:
     read: Array
     written: Array
     visits: Array
+
+    def of_those(self, part: Array) -> Together:
+        """Return so much of them: ``part`` of each party's, shape (parties,), 0..1."""
+        return replace(self, visits=self.visits * part[self.party])
 
 
 class Patterns:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,30 @@ _STACK = 0x4000
 _NO_MEMORY = np.uint64(0xFFFF_FFFF_FF00_0000 >> 6)
 
 
-def transfers(reads: Array, writes: Array, others: Array) -> Array:
+def in_holds(
+    reads: Array, writes: Array, others: Array, again: Array, loose: Array
+) -> tuple[Array, Array]:
+    """Return visits that only read, and that write, those in one hold of a line's lock as one.
+
+    ``again``: visits under the lock in one hold with the visit before, ``loose``: those not
+    under it; shape (lines, parties). The rest as for `transfers`. Nobody who takes the
+    lock comes in between those of one hold, so that again's are none of their own, but for as
+    many as others come to the line without the lock: each of these may take it from
+    one holder. As many as wrote write still, as far as there are so many.
+    """
+    broken = np.minimum(again, loose @ others.astype(np.float64))
+    whole = reads + writes - again + broken
+    wrote = np.minimum(writes, whole)
+    return np.asarray(whole - wrote), np.asarray(wrote)
+
+
+def transfers(
+    reads: Array,
+    writes: Array,
+    others: Array,
+    again: Array | None = None,
+    loose: Array | None = None,
+) -> Array:
     """Transfers of each line, summed over parties; shape (lines,).
 
     ``reads`` and ``writes``: visits that only read, and that write; shape
@@ -46,13 +69,18 @@ def transfers(reads: Array, writes: Array, others: Array) -> Array:
     party wrote since; neither can happen more often than the others do it:
 
         transfers of party i = min(w_i, visits of others) + min(r_i, writes of others)
+
+    ``again`` and ``loose``: visits are those of `in_holds`, if they are given.
     """
+    whole = others.dtype == bool
+    kind = np.result_type(reads, writes) if whole else np.dtype(float)
+    if again is not None and loose is not None:
+        reads, writes = in_holds(reads, writes, others, again, loose)
     # Of floats there is a product of matrices that is fast, of integers there is none;
     # sums of 240 counters of 32 bits each are whole numbers in both.
     read, wrote, by = (part.astype(np.float64) for part in (reads, writes, others))
     moved = np.minimum(wrote, (read + wrote) @ by) + np.minimum(read, wrote @ by)
-    whole = others.dtype == bool
-    return np.asarray(moved.sum(axis=1).astype(np.result_type(reads, writes) if whole else float))
+    return np.asarray(moved.sum(axis=1).astype(kind))
 
 
 @dataclass(frozen=True)
@@ -106,9 +134,10 @@ class Parties:
 class Visits:
     """Visits of lines: ``number`` is address >> 6, shape (lines,); the rest (lines, parties).
 
-    ``reads``, ``writes``, ``turns``, ``returns``, ``crossings`` and ``slices`` are those of
-    the workload's own work; ``late_reads`` and so on those of its deferred work;
-    ``other_reads`` and ``other_writes`` those of interrupts, softirqs and kernel threads.
+    ``reads``, ``writes``, ``turns``, ``returns``, ``crossings`` and ``slices``, and ``again`` and
+    ``loose`` (`in_holds`), are those of the workload's own work; ``late_reads`` and so on
+    those of its deferred work; ``other_reads`` and ``other_writes`` those of interrupts,
+    softirqs and kernel threads.
     """
 
     number: Array
@@ -118,12 +147,16 @@ class Visits:
     returns: Array
     crossings: Array
     slices: Array
+    again: Array
+    loose: Array
     late_reads: Array
     late_writes: Array
     late_turns: Array
     late_returns: Array
     late_crossings: Array
     late_slices: Array
+    late_again: Array
+    late_loose: Array
     other_reads: Array
     other_writes: Array
 
@@ -151,6 +184,9 @@ def visits(recording: Recording) -> Visits:
     late = _counts(recording, numbers, every, Kind.DEFERRED)
     other = _counts(recording, numbers, ("reads", "writes"), Kind.BACKGROUND)
     # A thread takes no line from itself when it moves to another CPU, its stack least of all.
+    held = ("again", "loose")
+    own |= _counts(recording, numbers, held, Kind.FOREGROUND, table="repeated")
+    late |= _counts(recording, numbers, held, Kind.DEFERRED, table="repeated")
     stacks = _on_stacks(recording, numbers)
     late, other = (
         {name: np.where(stacks[:, None], 0, counts) for name, counts in kind.items()}
@@ -175,17 +211,23 @@ def _on_stacks(recording: Recording, numbers: Array) -> Array:
 
 
 def _counts(
-    recording: Recording, numbers: Array, names: Iterable[str], kind: Kind
+    recording: Recording,
+    numbers: Array,
+    names: Iterable[str],
+    kind: Kind,
+    table: Literal["lines", "repeated"] = "lines",
 ) -> dict[str, Array]:
-    """These counts of lines; shape (lines, parties) each."""
+    """These counts of lines in a party's table; shape (lines, parties) each."""
     shape = (len(numbers), len(recording.parties))
     found = {name: np.zeros(shape, np.int64) for name in names}
     for column, party in enumerate(recording.parties):
-        chosen = party.lines[kinds_of(party.lines["key"]) == kind]
-        chosen = chosen[numbers_of(chosen["key"]) < _NO_MEMORY]
-        rows = np.searchsorted(numbers, numbers_of(chosen["key"]))
+        rows = getattr(party, table)
+        chosen = rows[kinds_of(rows["key"]) == kind]
+        # What a damaged file has of a line that it does not list is of none.
+        chosen = chosen[np.isin(numbers_of(chosen["key"]), numbers)]
+        at = np.searchsorted(numbers, numbers_of(chosen["key"]))
         for name, counts in found.items():
-            counts[rows, column] = chosen[name]
+            counts[at, column] = chosen[name]
     return found
 
 
@@ -223,14 +265,11 @@ def analyse(
     ``ran``: how many containers there are; ``at``: how many there are to be for
     ``between_at``, as many as ran if None.
     """
-    reads, writes = lines.reads, lines.writes
     apart, inside = parties.others()
-    between, within = (transfers(reads, writes, others) for others in (apart, inside))
-    between_at = transfers(reads, writes, apart * parties.at(ran, ran if at is None else at))
-    reads, writes = reads + lines.late_reads, writes + lines.late_writes
-    charged = [transfers(reads, writes, others) for others in (apart, inside)]
-    reads, writes = reads + lines.other_reads, writes + lines.other_writes
-    every = [transfers(reads, writes, others) for others in (apart, inside)]
+    scaled = apart * parties.at(ran, ran if at is None else at)
+    between, within, between_at = (_moved(lines, others) for others in (apart, inside, scaled))
+    charged = [_moved(lines, others, late=True) for others in (apart, inside)]
+    every = [_moved(lines, others, late=True, other=True) for others in (apart, inside)]
     background = [np.maximum(all_ - own, 0) for all_, own in zip(every, charged, strict=True)]
     return Lines(
         **_visits(lines),
@@ -263,14 +302,13 @@ def late(
     used = (lines.late_reads + lines.late_writes > 0).any(axis=1)
     counts = {name: part[used] for name, part in _visits(lines).items()}
     own = Visits(**counts)
-    put_off = {name: counts[f"late_{name}"] for name in ("reads", "writes")}
+    put_off = {name: counts[f"late_{name}"] for name in ("reads", "writes", "again", "loose")}
     both = ("turns", "returns", "crossings", "slices")
     put_off |= {name: counts[name] + counts[f"late_{name}"] for name in both}
     apart, inside = parties.others()
     scaled = apart * parties.at(ran, ran if at is None else at)
     between, within, between_at = (
-        transfers(own.reads + own.late_reads, own.writes + own.late_writes, others)
-        - transfers(own.reads, own.writes, others)
+        np.maximum(_moved(own, others, late=True) - _moved(own, others), 0)
         for others in (apart, inside, scaled)
     )
     nothing = np.zeros(len(own.number))
@@ -291,6 +329,20 @@ def late(
         background_within=nothing,
         operations=operations,
     )
+
+
+def _moved(lines: Visits, others: Array, *, late: bool = False, other: bool = False) -> Array:
+    """Transfers by the workload's own visits, with ``late`` and ``other`` ones if asked for."""
+    counts = [lines.reads, lines.writes, lines.again, lines.loose]
+    if late:
+        more = [lines.late_reads, lines.late_writes, lines.late_again, lines.late_loose]
+        counts = [own + one for own, one in zip(counts, more, strict=True)]
+    reads, writes, again, loose = counts
+    if other:
+        # Of interrupts and kernel threads nobody knows the locks.
+        reads, writes = reads + lines.other_reads, writes + lines.other_writes
+        loose = loose + lines.other_reads + lines.other_writes
+    return transfers(reads, writes, others, again, loose)
 
 
 def _visits(lines: Visits) -> dict[str, Array]:

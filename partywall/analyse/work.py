@@ -17,13 +17,14 @@ from partywall.analyse.judgement import Judgement
 from partywall.analyse.layout import patterns
 from partywall.analyse.sharing import (
     Patterns,
+    Together,
     Uses,
     groups_of,
     part_of,
     split_saves,
     split_saves_on_top,
 )
-from partywall.analyse.transfers import Lines, Parties
+from partywall.analyse.transfers import Lines, Parties, in_holds
 from partywall.core.topology import Scope, Topology
 from partywall.record.recording import LINE_SHIFT, Kind, Recording
 from partywall.results import counts, result, sites
@@ -185,7 +186,9 @@ class Work:
             split_saves=saves,
             sharing="all" if all_ else "some",
             fields=named.fields,
-            visits=patterns(self._patterns(address), operations) if splits else [],
+            visits=patterns(self._together(address, self._others(scope)), operations)
+            if splits
+            else [],
             code=named.code,
             in_calls=self._in_calls(address),
             writers=writers,
@@ -252,7 +255,20 @@ class Work:
         judged = self.judged("between", self.objects())
         return Judged(self._kind, self.lines.number, judged, lambda row: self.name(row).object.name)
 
-    def _others(self, scope: Scope, *, at: bool) -> Array:
+    def _together(self, address: int, others: Array) -> Together:
+        """The visits of a line by the words they use, those in one hold of its lock as one."""
+        found, lines = self._patterns(address), self.lines
+        row = int(np.searchsorted(lines.number, address >> LINE_SHIFT))
+        if row == len(lines.number) or int(lines.number[row]) != address >> LINE_SHIFT:
+            return found
+        reads, writes, again, loose = (
+            one[[row]] for one in (lines.reads, lines.writes, lines.again, lines.loose)
+        )
+        read, wrote = in_holds(reads, writes, others, again, loose)
+        visits = np.maximum(reads + writes, 1)
+        return found.of_those(((read + wrote) / visits)[0])
+
+    def _others(self, scope: Scope, *, at: bool = False) -> Array:
         """As in `transfers.transfers`; ``at``: at the number that the verdict is for."""
         setting = self._setting
         between, within = setting.parties.others()
@@ -270,11 +286,11 @@ class Work:
         if before is not None:
             used = [*used, *before.namer.line(address, self._setting.operations).fields]
         groups = groups_of((use.offset, use.size, part_of(use.path, what.type)) for use in used)
-        here = self._patterns(address)
+        here = self._together(address, others)
         if before is None:
             found = split_saves(here, groups, others)
         else:
-            found = split_saves_on_top(here, before._patterns(address), groups, others)
+            found = split_saves_on_top(here, before._together(address, others), groups, others)
         return found / self._setting.operations
 
     def _containers(self, reads: Array, writes: Array) -> tuple[list[int], list[int]]:

@@ -44,7 +44,7 @@ LINE = np.dtype(
 # Before version 7 the recorder knew no containers, before version 8 no time, which
 # version 8 had too short: these are passed over; before version 10 no visits under locks; before
 # version 11 no times by themselves; before version 12 all that is done later was nobody's;
-# and before version 13 nobody counted what was left and not done.
+# before 13 nobody counted what was left and not done; before 14 which visits lie in one hold.
 _UNCROSSED = 6
 _UNTIMED = 7
 _TOO_SHORT = 8
@@ -52,9 +52,11 @@ _NOT_UNDER = 9
 _NO_SPANS = 10
 _NO_CAUSES = 11
 _NOT_LEFT = 12
+_NOT_REPEATED = 13
 _BYTES_TOO_SHORT = (88, 56, 48)
 _LINE_UNCROSSED = np.dtype([(name, LINE[name]) for name in LINE.names or () if name != "crossings"])
 PATTERN = np.dtype([("key", "<u8"), ("read", "u1"), ("written", "u1"), ("visits", "<u4")])
+REPEATED = np.dtype([("key", "<u8"), ("again", "<u4"), ("loose", "<u4")])
 ACCESS = np.dtype(
     [
         ("address", "<u8"),
@@ -233,7 +235,9 @@ class Party:
     a bit for each word read and written; their sum is reads + writes. ``accesses``
     (dtype ACCESS): by address, code (index into Recording.sites) and context. Both
     hold only lines that several parties visited and one wrote; ``lines`` holds those
-    whose aligned pair of 128 bytes is such, ``still_lines`` counts the rest.
+    whose aligned pair of 128 bytes is such, ``still_lines`` counts the rest. ``repeated``
+    (dtype REPEATED): by key, of a line most of whose visits are made under one lock, those
+    in one hold of it with the visit before (again), and those not under it (loose).
     """
 
     cpu: int
@@ -251,6 +255,7 @@ class Party:
     lines: Array
     patterns: Array
     accesses: Array
+    repeated: Array = field(default_factory=lambda: np.zeros(0, REPEATED))
 
 
 @dataclass(frozen=True)
@@ -362,7 +367,8 @@ def parse(data: bytes) -> Recording:
     if (under_array["set"] >= sets).any():
         raise RecordingError("the recording is damaged: it names locks that it does not hold")
     lines = _uncrossed if version == _UNCROSSED else _lines
-    read = tuple(_party(body, counts, sites, lines) for _ in range(parties))
+    form = (lines, version > _NOT_REPEATED)
+    read = tuple(_party(body, counts, sites, form) for _ in range(parties))
     if body.at != len(body.data):
         raise RecordingError("the recording has bytes that belong to nothing")
     return Recording(
@@ -402,14 +408,17 @@ def _uncrossed(body: _Reader, count: int) -> Array:
 
 
 def _party(
-    body: _Reader, counts: int, sites: int, read_lines: Callable[[_Reader, int], Array]
+    body: _Reader, counts: int, sites: int, form: tuple[Callable[[_Reader, int], Array], bool]
 ) -> Party:
+    read_lines, repeats = form
     cpu, windows, lines, accesses, still, patterns = body.numbers("6I")
+    (repeated,) = body.numbers("I") if repeats else (0,)
     thread, kernel, spinning, user, background, deferred = body.numbers("6Q")
     foreground_accesses, background_accesses = body.numbers("2Q")
     calls = body.numbers(f"{counts}Q")
     line_array = read_lines(body, lines)
     pattern_array = body.array(PATTERN, patterns)
+    repeated_array = body.array(REPEATED, repeated)
     access_array = body.array(ACCESS, accesses)
     if len(access_array) and int(access_array["site"].max()) >= sites:
         raise RecordingError("the recording is damaged: it names code that it does not list")
@@ -429,6 +438,7 @@ def _party(
         lines=line_array,
         patterns=pattern_array,
         accesses=access_array,
+        repeated=repeated_array,
     )
 
 

@@ -134,6 +134,9 @@ _ALIKE = {
     "kmalloc-192: struct truth_object": (0, 1, 1),
     "truth_tried": (0, 1, 1),
     "truth_writers": (0, 2, 1),
+    "truth_guard": (0, 2, 1),
+    # Three that write and one that reads, in one hold.
+    "truth_guarded": (0, 1, 1),
     "truth_sequence": (1, 2, 1),
     "truth_put_off": (0, 1, 1),
     "truth_few": (0, 1 / 64, 64),
@@ -143,6 +146,15 @@ _ALIKE = {
     "truth_unmended": (1, 1, 1),
     "truth_neighbours": (0, 1, 1),
 }
+
+
+def peeked(containers: int) -> float:
+    """Transfers of a line that all write three times in one hold of a lock, and read without it.
+
+    Each of the others takes it away once more, as he reads, as far as there are visits.
+    """
+    visits = min(4, 1 + 1 + containers - 1)
+    return shared(visits - min(3, visits), min(3, visits), containers)
 
 
 def walls(containers: int) -> list[Wall]:
@@ -162,6 +174,7 @@ def walls(containers: int) -> list[Wall]:
     most = [n for n in everybody if n % 4 < 3]
     return [
         *found,
+        Wall("truth_peeked", peeked(containers), peeked(verdict.AT), 1, everybody),
         Wall("truth_ring", 1, None, containers, everybody),
         Wall("truth_pairs", 1, 1, containers // 2, everybody),
         Wall("truth_threes", len(three) / containers, None, max(containers // 8, 1), three),

@@ -17,6 +17,7 @@ from partywall.record.recording import (
     LOCK,
     MAGIC,
     PATTERN,
+    REPEATED,
     SYSCALL,
     VERSION,
     Kind,
@@ -78,11 +79,19 @@ def access(
     return (address, site, context, size, flags, reads, writes)
 
 
+def repeated(
+    number: int, again: int, loose: int = 0, *, kind: Kind = Kind.FOREGROUND
+) -> tuple[int, ...]:
+    """A row of dtype REPEATED: visits of line ``number`` in one hold with the one before."""
+    return (key(number, kind), again, loose)
+
+
 def party(
     cpu: int,
     lines: Iterable[tuple[int, ...]] = (),
     accesses: Iterable[tuple[int, ...]] = (),
     patterns: Iterable[tuple[int, ...]] = (),
+    repeats: Iterable[tuple[int, ...]] = (),
     **more: Any,
 ) -> Party:
     """A party in its one window."""
@@ -101,6 +110,7 @@ def party(
         "lines": np.array(sorted(lines), LINE),
         "patterns": np.array(sorted(patterns), PATTERN),
         "accesses": np.array(sorted(accesses), ACCESS),
+        "repeated": np.array(sorted(repeats), REPEATED),
     }
     return Party(cpu=cpu, **(given | more))
 
@@ -133,8 +143,8 @@ def sealed(body: bytes) -> bytes:
     return body + struct.pack("<I", zlib.crc32(body))
 
 
-def written(whole: Recording) -> bytes:
-    """What the recorder would write."""
+def written(whole: Recording, *, repeated: bool = True) -> bytes:
+    """What the recorder would write; without ``repeated``, the body of version 13."""
     counts = len(whole.parties[0].calls) if whole.parties else 0
     parts = [
         header(
@@ -164,12 +174,14 @@ def written(whole: Recording) -> bytes:
     ]
     for one in whole.parties:
         numbers = (one.cpu, one.windows, len(one.lines), len(one.accesses), one.still_lines)
-        parts.append(struct.pack("<6I", *numbers, len(one.patterns)))
+        numbers += (len(one.patterns), len(one.repeated))[: 1 + repeated]
+        parts.append(struct.pack(f"<{len(numbers)}I", *numbers))
         kernel = (one.kernel_instructions, one.spinning_instructions)
         instructions = (*kernel, one.user_instructions, one.background_instructions)
         instructions += (one.deferred_instructions,)
         accesses = (one.foreground_accesses, one.background_accesses)
         parts.append(struct.pack("<8Q", one.thread, *instructions, *accesses))
         parts.append(struct.pack(f"<{counts}Q", *one.calls))
-        parts += [one.lines.tobytes(), one.patterns.tobytes(), one.accesses.tobytes()]
+        tables = (one.lines, one.patterns, one.repeated, one.accesses)
+        parts += [table.tobytes() for table in tables]
     return sealed(b"".join(parts))

@@ -423,8 +423,10 @@ def touched(
 ) -> Touch:
     """What the second of two sides does to the first in the foreground."""
     nothing = np.zeros_like(writes)
-    visits = {"late_reads": nothing, "late_writes": nothing, "number": np.arange(len(writes))}
-    lines = type("L", (), {"reads": reads, "writes": writes, **visits})()
+    held = ("again", "loose", "late_again", "late_loose")
+    visits = dict.fromkeys(("late_reads", "late_writes", *held), nothing)
+    visits |= {"number": np.arange(len(writes)), "reads": reads, "writes": writes}
+    lines = type("L", (), visits)()
     parties = parties or Parties(np.arange(4), np.zeros(4, np.uint64), np.arange(4))
     number = lines.number
     judged = Judged(Kind.FOREGROUND, number, judgement, names.__getitem__)  # type: ignore[arg-type]

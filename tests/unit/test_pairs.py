@@ -43,6 +43,17 @@ def test_neighbours_own_lines_move_as_a_pair() -> None:
     assert (pair.apart, pair.least, pair.most) == ([0.0], [2.0], [2.0])
 
 
+def test_visits_in_one_hold_are_one_of_a_pair_too() -> None:
+    made = [recordings.visits(EVEN, 0, 100)], [recordings.repeated(EVEN, 90)]
+    recorded = recordings.recording(
+        *(recordings.party(cpu, made[0], repeats=made[1]) for cpu in range(2))
+    )
+    of = Parties.of(recorded, 1)
+    lines = analyse(visits(recorded), of, 100)
+    pair = pairs.paired(lines, of.others()[0], 100)
+    assert pair.apart.tolist() == pair.least.tolist() == lines.between.tolist() == [0.2]
+
+
 def test_neighbours_are_no_lines_that_the_verdict_sees() -> None:
     recorded = recordings.recording(
         recordings.party(0, [recordings.visits(EVEN, 0, 9), recordings.visits(EVEN + 2, 0, 5)]),

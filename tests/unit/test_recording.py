@@ -45,6 +45,7 @@ SMALL = recording(
     sites=((0xFFFFFFFF81000010, 0), (0xFFFFFFFF81000020, 0xFFFFFFFF81000FF0)),
 )
 DATA = written(SMALL)
+BODY_13 = written(SMALL, repeated=False)[:-12]
 
 
 def parsed_or_refused(data: bytes) -> Recording | None:
@@ -223,7 +224,7 @@ def older(body: bytes, version: int) -> bytes:
 
 
 def test_a_recording_of_version_7_has_no_times() -> None:
-    read = parse(sealed(older(DATA[:-12], 7)))
+    read = parse(sealed(older(BODY_13, 7)))
     assert read.instruction_ns == len(read.holds) == len(read.sleeps) == len(read.waits) == 0
     assert [one.lines.tolist() for one in read.parties] == [
         one.lines.tolist() for one in SMALL.parties
@@ -239,7 +240,7 @@ def test_times_of_version_8_are_passed_over() -> None:
 
 
 def test_of_version_9_no_visits_are_known_to_be_under_locks() -> None:
-    body = DATA[:-12]
+    body = BODY_13
     read = parse(sealed(body[:8] + struct.pack("<I", 9) + body[12:52] + body[68:]))
     assert (read.sets, len(read.under)) == ((), 0)
     assert len(read.parties) == len(SMALL.parties)
@@ -254,21 +255,35 @@ def test_spans_are_read_as_they_were_written() -> None:
 
 
 def test_of_version_10_nobody_knows_when_a_lock_was_had() -> None:
-    body = DATA[:-12]
+    body = BODY_13
     read = parse(sealed(body[:8] + struct.pack("<I", 10) + body[12:60] + body[68:]))
     assert len(read.spans) == 0
     assert len(read.parties) == len(SMALL.parties)
 
 
 def test_a_recording_of_version_11_is_read_as_one_of_this_version() -> None:
-    read = parse(sealed(DATA[:8] + struct.pack("<I", 11) + DATA[12:64] + DATA[68:-12]))
+    read = parse(sealed(BODY_13[:8] + struct.pack("<I", 11) + BODY_13[12:64] + BODY_13[68:]))
     assert len(read.parties) == len(SMALL.parties)
 
 
 def test_of_version_12_nobody_knows_what_was_left_and_not_done() -> None:
-    read = parse(sealed(DATA[:8] + struct.pack("<I", 12) + DATA[12:64] + DATA[68:-12]))
+    read = parse(sealed(BODY_13[:8] + struct.pack("<I", 12) + BODY_13[12:64] + BODY_13[68:]))
     assert read.left is None
     assert len(read.parties) == len(SMALL.parties)
+
+
+def test_which_visits_lie_in_one_hold_comes_back_and_version_13_has_none() -> None:
+    rows = [(0x81, 7, 2**32 - 1), (0x82, 0, 1)]
+    first = replace(SMALL.parties[0], repeated=np.array(rows, reader.REPEATED))
+    whole = replace(SMALL, parties=(first, *SMALL.parties[1:]))
+    read = parse(written(whole))
+    assert [one.repeated.tolist() for one in read.parties] == [rows, [], []]
+    assert written(read) == written(whole)
+    old = parse(sealed(BODY_13[:8] + struct.pack("<I", 13) + BODY_13[12:]))
+    assert [one.lines.tolist() for one in old.parties] == [
+        one.lines.tolist() for one in SMALL.parties
+    ]
+    assert not any(len(one.repeated) for one in old.parties)
 
 
 def test_what_was_left_is_read_as_it_was_written() -> None:
@@ -294,7 +309,7 @@ def test_of_version_6_all_returns_may_be_after_another_container() -> None:
         party(cpu, [visits(5, 1, 9, returns=7, crossings=3, slices=8)], [access(320, writes=9)])
         for cpu in range(2)
     ]
-    data = written(recording(*made))
+    data = written(recording(*made), repeated=False)
     row = np.array([visits(5, 1, 9, returns=7, crossings=3, slices=8)], reader.LINE)
     # Words of 4 bytes: two of the key, then reads, writes, turns, returns.
     old = np.delete(np.frombuffer(row.tobytes(), "<u4"), 6)

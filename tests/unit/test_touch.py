@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from recordings import party, recording, visits
+from recordings import party, recording, repeated, visits
 
 from partywall.analyse import transfers, verdict
 from partywall.analyse.beside import Judged, Side, touch
@@ -24,10 +24,19 @@ LATE = Kind.DEFERRED
 
 
 def touched(
-    mine: Sequence[tuple[int, ...]], theirs: Sequence[tuple[int, ...]], at: int = 3
+    mine: Sequence[tuple[int, ...]],
+    theirs: Sequence[tuple[int, ...]],
+    at: int = 3,
+    held: Sequence[Sequence[tuple[int, ...]]] = ((), ()),
 ) -> Touch:
-    """What two containers with these lines do to two others; each wrote or read them alike."""
-    whole = recording(*(party(cpu, mine if cpu < 2 else theirs) for cpu in range(4)))
+    """What two containers with these lines do to two others; each wrote or read them alike.
+
+    ``held``: which of these visits lie in one hold, of either side.
+    """
+    sides = ((mine, held[0]), (theirs, held[1]))
+    whole = recording(
+        *(party(cpu, sides[cpu // 2][0], repeats=sides[cpu // 2][1]) for cpu in range(4))
+    )
     parties = Parties.of(whole, 1)
     moving = transfers.visits(whole).moving()
     of = moving, parties, 4 * WINDOW
@@ -65,6 +74,29 @@ def test_a_neighbour_costs_what_both_write_in_the_foreground() -> None:
     # Of two neighbours each writes half as often.
     found = touched([visits(5, 0, 100)], [visits(5, 0, 25)])
     assert {one.object: one.transfers for one in found.objects} == {"line5": pytest.approx(0.5)}
+
+
+def test_visits_in_one_hold_are_one_on_either_side() -> None:
+    (line,) = touched(
+        [visits(5, 0, 300)],
+        [visits(5, 0, 900)],
+        held=([repeated(5, 200)], [repeated(5, 600)]),
+    ).objects
+    assert line.transfers == pytest.approx(1)
+    # Two neighbours in three holds of ten visits each; the victim looks once without the lock.
+    (line,) = touched(
+        [visits(5, 100, 0)],
+        [visits(5, 0, 3000)],
+        held=([repeated(5, 0, 100)], [repeated(5, 2700)]),
+    ).objects
+    assert line.transfers == pytest.approx(1)
+    # A victim that neighbours part: once for each visit of theirs without the lock.
+    (line,) = touched(
+        [visits(5, 0, 1000)],
+        [visits(5, 200, 0)],
+        held=([repeated(5, 900)], [repeated(5, 0, 200)]),
+    ).objects
+    assert line.transfers == pytest.approx(4)
 
 
 @pytest.mark.parametrize("mine", [Kind.FOREGROUND, LATE])

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recordings import party, recording, visits
+from recordings import party, recording, repeated, visits
 
 from partywall.analyse import transfers
 from partywall.analyse.transfers import Parties
@@ -91,6 +91,69 @@ def test_lines_do_not_mix() -> None:
 def test_rates_give_rates() -> None:
     rates = np.array([[0.5, 0.25]])
     assert transfers.transfers(np.zeros((1, 2)), rates, everyone(2)).tolist() == [0.5]
+
+
+def in_holds(
+    reads: list[int], writes: list[int], again: list[int], loose: list[int]
+) -> tuple[list[int], list[int]]:
+    """Visits of one line that are none of one hold with the one before."""
+    of = (np.array([one]) for one in (reads, writes))
+    held = (np.array([one]) for one in (again, loose))
+    read, wrote = transfers.in_holds(*of, everyone(len(reads)), *held)
+    return read[0].tolist(), wrote[0].tolist()
+
+
+def test_visits_in_one_hold_are_one() -> None:
+    # Of ten holds with five visits each, and of one that only reads.
+    assert in_holds([20, 3], [30, 0], [40, 2], [0, 0]) == ([0, 1], [10, 0])
+
+
+def test_who_comes_without_the_lock_parts_a_hold_as_often_as_he_comes() -> None:
+    assert in_holds([0, 6, 0], [50, 0, 50], [40, 0, 40], [0, 6, 0]) == ([0, 6, 0], [16, 0, 16])
+    # And no more often than there are visits.
+    assert in_holds([0, 900], [50, 0], [40, 0], [0, 900]) == ([0, 900], [50, 0])
+
+
+def test_among_more_containers_more_come_without_the_lock() -> None:
+    of = [np.array([[n] * 2]) for n in (2, 20, 18, 2)]
+    scale = np.array([[0, 4], [4, 0]])
+    read, wrote = transfers.in_holds(of[0], of[1], scale, of[2], of[3])
+    assert (read + wrote).tolist() == [[22 - 18 + 8] * 2]
+
+
+@FUZZ
+@given(lines(), st.data())
+def test_holds_never_make_transfers_more(
+    given_line: tuple[list[int], list[int], Array], data: st.DataObject
+) -> None:
+    reads, writes, others = given_line
+    both = [read + write for read, write in zip(reads, writes, strict=True)]
+    again = [data.draw(st.integers(0, max(0, n - 1))) for n in both]
+    loose = [data.draw(st.integers(0, n - part)) for n, part in zip(both, again, strict=True)]
+    of = [np.array([one]) for one in (reads, writes, again, loose)]
+    every = transfers.transfers(of[0], of[1], others)
+    found = transfers.transfers(of[0], of[1], others, of[2], of[3])
+    assert 0 <= found[0] <= every[0]
+    assert transfers.transfers(of[0], of[1], others, 0 * of[2], of[3])[0] == every[0]
+
+
+def test_holds_count_in_both_kinds_of_work_and_interrupts_have_none() -> None:
+    both = [
+        visits(5, 0, 10),
+        visits(5, 0, 6, kind=Kind.DEFERRED),
+        visits(5, 0, 3, kind=Kind.BACKGROUND),
+    ]
+    repeats = [repeated(5, 8), repeated(5, 4, kind=Kind.DEFERRED)]
+    whole = recording(party(0, both, repeats=repeats), party(1, both, repeats=repeats))
+    moving, parties = transfers.visits(whole).moving(), Parties.of(whole, 1)
+    assert transfers.analyse(moving, parties, 2).between.tolist() == [2]
+    assert transfers.late(moving, parties, 2).between.tolist() == [2]
+    # What interrupts do parts holds: 19 visits, of which 12 lie in one, parted three times.
+    background = transfers.analyse(moving, parties, 2).background_between
+    assert background.tolist() == [(19 - 12 + 3) - (2 + 2)]
+    # What a file claims of a line that it does not list is of none.
+    wrong = recording(party(0, both, repeats=[repeated(4, 1), *repeats]), party(1, both))
+    assert transfers.visits(wrong).number.tolist() == [5]
 
 
 def test_no_lines_at_all() -> None:

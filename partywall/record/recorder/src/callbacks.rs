@@ -273,7 +273,7 @@ macro_rules! beginning_callbacks {
             let begins = $body;
             s.refresh(cpu);
             if begins {
-                s.cpu(cpu).party().tables.progress.begin();
+                s.cpu(cpu).party().tables.begin();
             }
         }
     )*};

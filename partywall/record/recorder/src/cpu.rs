@@ -9,7 +9,7 @@ use crate::held::{Kind, Sums, Who};
 use crate::hooks;
 use crate::table::Tables;
 use crate::turns::Owners;
-use crate::under;
+use crate::under::{self, Held};
 use crate::waits::Waits;
 
 /// What a vCPU recorded, or a kernel thread in charged work on one vCPU.
@@ -70,8 +70,8 @@ pub struct Cpu {
     /// What it is about to leave for later.
     pub leaving: Leaving,
     /// The set of locks that is held, and the one that was when what was counted last was done.
-    set: u32,
-    counted: u32,
+    set: Held,
+    counted: Held,
 }
 
 impl Cpu {
@@ -92,8 +92,8 @@ impl Cpu {
             clock: 0,
             waits: Waits::default(),
             leaving: Leaving::default(),
-            set: under::NONE,
-            counted: under::NONE,
+            set: Held::NONE,
+            counted: Held::NONE,
         }
     }
 
@@ -245,7 +245,7 @@ impl Cpu {
         };
         let (context, kind) = (self.context, self.kind);
         let tables = &mut party.tables;
-        tables.set = self.counted;
+        tables.hold(self.counted);
         let write = |events: &[Event]| tables.count(events, context, kind, owners);
         let waited = match outcome {
             Outcome::Work => {
@@ -258,7 +258,7 @@ impl Cpu {
         };
         // Nothing is kept back any more, or it was all counted up to what is.
         self.counted = match self.waits.is_pending() {
-            true => tables.set,
+            true => tables.held(),
             false => self.set,
         };
         self.clock -= waited;
@@ -288,9 +288,11 @@ impl Cpu {
                 locks if locks.holds() => sums.sets.number(locks.exclusive()),
                 _ => under::NONE,
             };
-            if std::mem::replace(&mut self.set, set) != set {
+            if self.set.set != set {
+                let held = Held::of(set, &sums.sets);
+                let before = std::mem::replace(&mut self.set, held);
                 let what = What::new(0, 0, if taken { LOCKS | ATOMIC } else { LOCKS });
-                let address = set as u64;
+                let address = held.pack(before, &sums.sets);
                 self.push(Event { address, what }, owners);
             }
         }

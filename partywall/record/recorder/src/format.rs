@@ -120,12 +120,11 @@ impl Recording<'_> {
             .filter(|((address, ..), _)| listed(*address >> LINE_SHIFT))
             .collect();
         holds.sort_unstable_by_key(|(key, _)| **key);
-        let slots = self.parties.iter();
-        let slots = slots.flat_map(|(_, tables)| tables.visits_under.iter());
+        let tables: Vec<&Tables> = self.parties.iter().map(|(_, tables)| *tables).collect();
+        let slots = tables.iter().flat_map(|tables| tables.visits_under.iter());
         let held = |lock: u64| self.locks.of.contains_key(&lock) && listed(lock >> LINE_SHIFT);
-        let of_line = |key: u64| listed(key >> kind::BITS);
         let mut known = Sets::default();
-        let under = under::sum(slots, &self.locks.sets, &mut known, of_line, held);
+        let under = under::sum(slots, &self.locks.sets, &mut known, listed, held);
         let spans = self
             .locks
             .spans
@@ -235,7 +234,8 @@ impl Recording<'_> {
                 w.u64(value)?;
             }
         }
-        for (summary, tables) in &self.parties {
+        let repeated = under::repeated(&tables, &self.locks.sets, listed);
+        for ((summary, tables), repeated) in self.parties.iter().zip(repeated) {
             let mut lines: Vec<&LineSlot> = tables
                 .lines
                 .iter()
@@ -273,6 +273,7 @@ impl Recording<'_> {
             w.u32(accesses.len() as u32)?;
             w.u32(still as u32)?;
             w.u32(patterns.len() as u32)?;
+            w.u32(repeated.len() as u32)?;
             for value in [
                 summary.thread,
                 summary.kernel_instructions,
@@ -286,7 +287,7 @@ impl Recording<'_> {
                 w.u64(value)?;
             }
             for n in 0..self.counts {
-                w.u64(summary.calls.get(n).copied().unwrap_or(0))?;
+                w.u64(*summary.calls.get(n).unwrap_or(&0))?;
             }
             for s in lines {
                 w.u64(s.key)?;
@@ -301,6 +302,11 @@ impl Recording<'_> {
                 w.u64(s.key)?;
                 w.put(&[s.words.read, s.words.written])?;
                 w.u32(s.visits)?;
+            }
+            for (key, one) in repeated {
+                w.u64(key)?;
+                w.u32(one.again)?;
+                w.u32(one.loose)?;
             }
             for s in accesses {
                 w.u64(s.address)?;
@@ -403,7 +409,7 @@ mod tests {
         // header, one site, one lock, how it was held and why asleep, one wait, one span, what was left by one call; per party: a header, one line, one pattern, one access; trailer
         assert_eq!(
             out.len(),
-            8 + 60 + 16 + 56 + 128 + 56 + 88 + 64 + 48 + 2 * (24 + 64 + 32 + 14 + 24) + 12
+            8 + 60 + 16 + 56 + 128 + 56 + 88 + 64 + 48 + 2 * (28 + 64 + 32 + 14 + 24) + 12
         );
         assert_eq!(&out[..8], MAGIC);
         let row: Vec<u8> = [0x6010u64, 0x77, 1, 7, 2, 3]
@@ -433,7 +439,7 @@ mod tests {
         let mut out = Vec::new();
         of(&Sums::new(2), parties).write(&mut out).unwrap();
         // Two lines of each party, and neither an access nor a pattern.
-        assert_eq!(out.len(), 8 + 60 + 2 * (24 + 64 + 2 * 32) + 12);
+        assert_eq!(out.len(), 8 + 60 + 2 * (28 + 64 + 2 * 32) + 12);
     }
 
     #[test]

@@ -114,7 +114,7 @@ fn begin(s: &mut State, what: What, address: u64) -> bool {
         }
         t.begin(what, cause);
     });
-    s.here().party().tables.progress.begin();
+    s.here().party().tables.begin();
     true
 }
 

@@ -8,7 +8,7 @@ use crate::event::{Event, What, ATOMIC, BLOCK, LOCKS, OWN_STACK, STEP, STORE};
 use crate::format::kind;
 use crate::slots::{mix, Slot, Table};
 use crate::turns::{Owners, Progress, Turns};
-use crate::under::{self, UnderSlot};
+use crate::under::{AgainSlot, Held, Since, UnderSlot};
 use crate::words::{Patterns, Words};
 
 /// Bytes of a cache line, as a shift.
@@ -23,7 +23,10 @@ const RECENT: usize = 1 << 9;
 pub struct LineSlot {
     /// Of the line's number (address >> 6) and the kind of work, by `kind::key`.
     pub key: u64,
-    last: u64,
+    /// When it was visited, in changes of line; 0: never.
+    last: u32,
+    /// Locks that are held since then were held in the visit before.
+    seen: u32,
     pub read_visits: u32,
     pub write_visits: u32,
     pub turns: Turns,
@@ -50,6 +53,7 @@ impl LineSlot {
         LineSlot {
             key,
             last: 0,
+            seen: 0,
             read_visits: 0,
             write_visits: 0,
             turns: Turns::NONE,
@@ -59,6 +63,16 @@ impl LineSlot {
             pattern: 0,
             owner: 0,
         }
+    }
+
+    /// Visits of either kind.
+    pub fn visits(&self) -> u32 {
+        self.read_visits.saturating_add(self.write_visits)
+    }
+
+    /// It is the workload's, at once or put off.
+    pub fn is_work(&self) -> bool {
+        kind::of(self.key) != kind::BACKGROUND
     }
 
     /// A visit begins; or one that only read so far writes.
@@ -137,14 +151,20 @@ pub struct Tables {
     pub background_accesses: u64,
     /// Those under locks, by the set of these.
     pub visits_under: Table<UnderSlot>,
-    /// The set that is held; and what was held until then, if the next access takes a lock.
-    pub set: u32,
+    /// Those in one hold of locks with the visit before.
+    pub again: Table<AgainSlot>,
+    /// What is held, and since when; and what was held until then, if the next access takes a
+    /// lock.
+    held: Held,
+    since: Since,
     taken_in: Option<u32>,
     last_under: u32,
+    last_again: u32,
     /// The party's number among `Owners`.
     number: u32,
-    visit_distance: u64,
-    changes: u64,
+    visit_distance: u32,
+    /// May wrap: what lies so far back is forgotten, but for one line in billions.
+    changes: u32,
     /// The key of the line visited last, and its place.
     last_line: u64,
     last_place: u32,
@@ -164,19 +184,41 @@ impl Tables {
             patterns: Patterns::default(),
             progress: Progress::default(),
             visits_under: Table::default(),
-            set: under::NONE,
+            again: Table::default(),
+            held: Held::NONE,
+            since: Since::default(),
             taken_in: None,
             last_under: 0,
+            last_again: 0,
             number,
             foreground_accesses: 0,
             background_accesses: 0,
-            visit_distance,
+            visit_distance: visit_distance as u32,
             changes: 0,
             last_line: 0,
             last_place: 0,
             last_access: 0,
             recent: Box::new([0; RECENT]),
         }
+    }
+
+    /// A stretch begins. What was held before it may have been lost sight of.
+    pub fn begin(&mut self) {
+        self.progress.begin();
+        self.since.change(self.held, 0);
+    }
+
+    /// What is held when the next of these events begins; since when is not known if it is not
+    /// what was.
+    pub fn hold(&mut self, held: Held) {
+        if self.held != held {
+            self.held = held;
+            self.since.change(held, 0);
+        }
+    }
+
+    pub fn held(&self) -> Held {
+        self.held
     }
 
     /// Counts what was done in a context, which is of this kind of work.
@@ -186,9 +228,11 @@ impl Tables {
             let what = event.what;
             if what.is(BLOCK | STEP | LOCKS) {
                 if what.is(LOCKS) {
-                    let taken = what.is(ATOMIC) && self.set != under::NONE;
-                    self.taken_in = if taken { Some(self.set) } else { None };
-                    self.set = event.address as u32;
+                    let taken = what.is(ATOMIC) && self.held != Held::NONE;
+                    self.taken_in = if taken { Some(self.held.set) } else { None };
+                    let (held, kept) = Held::unpack(event.address);
+                    self.held = held;
+                    self.since.change(held, kept);
                 }
                 // Stretches are those of the foreground: what it puts off is part of one.
                 if what.is(BLOCK) && kind == kind::FOREGROUND {
@@ -245,7 +289,9 @@ impl Tables {
         if key != self.last_line {
             self.come_to(key, words, store, kind, owners);
         } else {
-            self.lines.at(self.last_place).go_on(words, store);
+            let slot = self.lines.at(self.last_place);
+            slot.seen = self.since.now();
+            slot.go_on(words, store);
             self.under(key, kind);
         }
     }
@@ -254,15 +300,19 @@ impl Tables {
     #[inline(never)]
     fn come_to(&mut self, key: u64, words: Words, store: bool, kind: u64, owners: &mut Owners) {
         let line = key >> kind::BITS;
-        self.changes += (line != self.last_line >> kind::BITS) as u64;
+        let other = line != self.last_line >> kind::BITS;
+        self.changes = self.changes.wrapping_add(other as u32);
         let mut place = self.recent[line as usize % RECENT];
         if self.lines.get(place).map_or(true, |slot| slot.key != key) {
             place = self.look_for(key);
         }
         (self.last_line, self.last_place) = (key, place);
         let slot = self.lines.at(place);
-        if slot.last != 0 && self.changes - slot.last <= self.visit_distance {
+        let seen = std::mem::replace(&mut slot.seen, self.since.now());
+        let near = self.changes.wrapping_sub(slot.last) <= self.visit_distance;
+        if slot.last != 0 && near {
             slot.go_on(words, store);
+            slot.last = self.changes;
         } else {
             slot.close(&mut self.patterns);
             slot.words = words;
@@ -274,26 +324,48 @@ impl Tables {
             let before = owners.visit(slot.owner, self.number);
             slot.turns
                 .visit(self.progress.now(), owners.slice(), before);
+            slot.last = self.changes;
+            self.again(key, seen, kind);
         }
-        slot.last = self.changes;
         self.under(key, kind);
+    }
+
+    /// A visit begins; in the one before it was as late as `seen`.
+    #[inline(always)]
+    fn again(&mut self, key: u64, seen: u32, kind: u64) {
+        if self.held == Held::NONE || seen == 0 || kind == kind::BACKGROUND {
+            return;
+        }
+        let kept = self.since.kept(seen) as u32;
+        if kept > 0 {
+            let (set, visits) = (self.held.set, 0);
+            let slot = AgainSlot {
+                key,
+                set,
+                kept,
+                visits,
+            };
+            self.last_again = self.again.place(&slot, self.last_again);
+            let visits = &mut self.again.at(self.last_again).visits;
+            *visits = visits.saturating_add(1);
+        }
     }
 
     /// The visit at hand is under the locks that are held, if it was under none before.
     #[inline(always)]
     fn under(&mut self, key: u64, kind: u64) {
-        if self.set != under::NONE && kind != kind::BACKGROUND {
+        if self.held != Held::NONE && kind != kind::BACKGROUND {
             let slot = self.lines.at(self.last_place);
             let counted = slot.now & UNDER != 0;
             slot.now |= UNDER;
             if !counted {
-                self.visited_under(key, self.set);
+                self.visited_under(key, self.held.set);
             } else if let Some(before) = self.taken_in {
                 // Who looks at a lock before he takes it comes to take it.
                 let visits = self.visits_under(key, before);
                 if *visits > 0 {
                     *visits -= 1;
-                    self.visited_under(key, self.set);
+                    self.visited_under(key, self.held.set);
                 }
             }
         }
@@ -334,6 +406,7 @@ impl Tables {
             + self.accesses.bytes()
             + self.patterns.slots.bytes()
             + self.visits_under.bytes()
+            + self.again.bytes()
     }
 }
 

@@ -225,8 +225,16 @@ fn counts_that_are_full_stay_so() {
 fn locks(set: u64, taken: bool) -> Event {
     let flags = if taken { LOCKS | ATOMIC } else { LOCKS };
     Event {
-        address: set,
+        address: (set > 0) as u64 * (1 << 32) + set,
         what: What::new(0, 0, flags),
+    }
+}
+
+/// So many locks are held from here on, of which the first `kept` were held before.
+fn held(set: u64, count: u64, kept: u64) -> Event {
+    Event {
+        address: kept << 40 | count << 32 | set,
+        what: What::new(0, 0, LOCKS),
     }
 }
 
@@ -303,4 +311,96 @@ fn what_interrupts_do_is_under_no_lock() {
     assert_eq!(under(&t), []);
     t.record_as(access(0x3000, true), kind::DEFERRED);
     assert_eq!(under(&t), [(0xc0, 1, 1)]);
+}
+
+/// Visits in one hold with the one before, by line, set, and how many of its locks.
+fn again(t: &Recorded) -> Vec<(u64, u32, u32, u32)> {
+    let mut found: Vec<_> = t
+        .tables
+        .again
+        .iter()
+        .map(|s| (s.key >> kind::BITS, s.set, s.kept, s.visits))
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn visits_in_one_hold_of_a_lock_are_told() {
+    let mut t = Recorded::new(1);
+    for event in [
+        access(0x1000, true),
+        held(1, 1, 0),
+        access(0x2000, true),
+        access(0x1000, true), // under the lock for the first time
+        access(0x2000, false),
+        access(0x3000, true),
+        access(0x1000, true),
+        held(0, 0, 0),
+        access(0x2000, true),
+        held(1, 1, 0),
+        access(0x1000, true), // it was taken anew
+        access(0x2000, true),
+        access(0x1000, true),
+        access(0x1008, true), // one visit
+    ] {
+        t.record(event);
+    }
+    assert_eq!(again(&t), [(0x40, 1, 1, 2), (0x80, 1, 1, 1)]);
+}
+
+#[test]
+fn of_several_locks_those_are_told_that_were_held_throughout() {
+    let mut t = Recorded::new(1);
+    for event in [
+        held(1, 1, 0),
+        access(0x1000, true),
+        held(2, 2, 1),
+        access(0x2000, true),
+        access(0x1000, true), // the second was taken since
+        access(0x2000, true),
+        held(1, 1, 1),
+        access(0x1000, true),
+        held(3, 2, 1),
+        access(0x2000, true), // another second one
+        held(4, 1, 0),
+        access(0x1000, true), // the first was given back first
+    ] {
+        t.record(event);
+    }
+    assert_eq!(
+        again(&t),
+        [
+            (0x40, 1, 1, 1),
+            (0x40, 2, 1, 1),
+            (0x80, 2, 2, 1),
+            (0x80, 3, 1, 1)
+        ]
+    );
+}
+
+#[test]
+fn a_hold_that_was_lost_sight_of_ends_with_the_stretch() {
+    let mut t = Recorded::new(1);
+    for event in [held(1, 1, 0), access(0x1000, true), access(0x2000, true)] {
+        t.record(event);
+    }
+    t.tables.begin();
+    t.record(access(0x1000, true));
+    assert_eq!(again(&t), []);
+    t.tables.hold(Held { set: 2, count: 1 });
+    t.record(access(0x2000, true));
+    t.record(access(0x1000, true));
+    t.record(access(0x2000, true));
+    assert_eq!(again(&t), [(0x80, 2, 1, 1)]);
+}
+
+#[test]
+fn what_interrupts_do_in_a_hold_is_no_part_of_it() {
+    let mut t = Recorded::new(1);
+    t.record(held(1, 1, 0));
+    for line in [0x2000, 0x3000, 0x2000] {
+        t.record_as(access(line, true), kind::BACKGROUND);
+    }
+    assert_eq!(again(&t), []);
 }

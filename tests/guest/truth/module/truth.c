@@ -217,6 +217,28 @@ static noinline void truth_retry(const struct truth_own *own, const struct truth
 }
 
 /*
+ * What is done with a line in one hold of a lock that lies elsewhere nobody comes
+ * between, but for who looks at it without the lock.
+ */
+static struct truth_lock truth_guard;
+static struct truth_line truth_guarded, truth_peeked;
+
+static noinline void truth_one_hold(const struct truth_own *own)
+{
+	unsigned int n;
+
+	read_line(own, &truth_peeked.value);
+	spin_lock(&truth_guard.lock);
+	for (n = 0; n < 3; n++) {
+		write_line(own, &truth_guarded.value);
+		write_line(own, &truth_peeked.value);
+	}
+	read_line(own, &truth_guarded.value);
+	spin_unlock(&truth_guard.lock);
+	truth_apart(own);
+}
+
+/*
  * Handed over: each parcel is written by one container, later by the next, and
  * never again; the lines of the ring go round for ever.
  */
@@ -755,6 +777,7 @@ static long truth_ioctl(struct file *file, unsigned int command, unsigned long a
 	truth_hashed(own, &op);
 	truth_read_mostly(own, &op);
 	truth_false_sharing(own);
+	truth_one_hold(own);
 	truth_beside(own, &op);
 	truth_deferred(own, &op);
 	if (op.turns && op.number % 8 == 0)
@@ -785,6 +808,7 @@ static int __init truth_init(void)
 	spin_lock_init(&truth_most.lock);
 	spin_lock_init(&truth_tried.lock);
 	spin_lock_init(&truth_writers.lock);
+	spin_lock_init(&truth_guard.lock);
 	spin_lock_init(&truth_busy.lock);
 	spin_lock_init(&truth_put_off.lock);
 	spin_lock(&truth_busy.lock);
