@@ -167,6 +167,7 @@ class Work:
         named = self.name(row)
         reads, writes = lines.reads[row], lines.writes[row]
         writers, readers = self._containers(reads, writes)
+        read, wrote = self._visits(row, self._others(scope))
         moved_at = float(judged.moved_at[row])
         all_ = judged.sharing[row] == verdict.ALL
         saves = self._saves(address, named, self._others(scope, at=bool(all_)))
@@ -180,8 +181,8 @@ class Work:
             transfers_at=moved_at if scope == "between" else None,
             between=float(lines.between[row]),
             within=float(lines.within[row]),
-            write_visits=float(writes.sum()) / operations,
-            read_visits=float(reads.sum()) / operations,
+            write_visits=float(wrote.sum()) / operations,
+            read_visits=float(read.sum()) / operations,
             false_sharing=over,
             split_saves=saves,
             sharing="all" if all_ else "some",
@@ -255,18 +256,23 @@ class Work:
         judged = self.judged("between", self.objects())
         return Judged(self._kind, self.lines.number, judged, lambda row: self.name(row).object.name)
 
+    def _visits(self, row: int, others: Array) -> tuple[Array, Array]:
+        """Visits of a line that only read, and that write, as `in_holds`; (parties,) each."""
+        lines = self.lines
+        of = (lines.reads, lines.writes, lines.again, lines.loose)
+        reads, writes, again, loose = (one[[row]] for one in of)
+        read, wrote = in_holds(reads, writes, others, again, loose)
+        return read[0], wrote[0]
+
     def _together(self, address: int, others: Array) -> Together:
         """The visits of a line by the words they use, those in one hold of its lock as one."""
         found, lines = self._patterns(address), self.lines
-        row = int(np.searchsorted(lines.number, address >> LINE_SHIFT))
-        if row == len(lines.number) or int(lines.number[row]) != address >> LINE_SHIFT:
+        number = np.uint64(address >> LINE_SHIFT)
+        row = int(np.searchsorted(lines.number, number))
+        if row == len(lines.number) or lines.number[row] != number:
             return found
-        reads, writes, again, loose = (
-            one[[row]] for one in (lines.reads, lines.writes, lines.again, lines.loose)
-        )
-        read, wrote = in_holds(reads, writes, others, again, loose)
-        visits = np.maximum(reads + writes, 1)
-        return found.of_those(((read + wrote) / visits)[0])
+        every = np.maximum(lines.reads[row] + lines.writes[row], 1)
+        return found.of_those(sum(self._visits(row, others)) / every)
 
     def _others(self, scope: Scope, *, at: bool = False) -> Array:
         """As in `transfers.transfers`; ``at``: at the number that the verdict is for."""

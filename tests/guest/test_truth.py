@@ -85,6 +85,17 @@ def test_it_is_known_who_shares_a_wall(result: Result, containers: int, wall: Wa
 
 
 @pytest.mark.parametrize("containers", COUNTS)
+def test_visits_in_one_hold_of_a_lock_are_one(result: Result, containers: int) -> None:
+    (line,) = by_object(result(containers).walls)["truth_guarded"]
+    assert line.write_visits == pytest.approx(1, rel=TOLERANCE)
+    assert line.read_visits == pytest.approx(0, abs=TOLERANCE)
+    # Of one field, in as many visits by words: the model and partywall layout have these.
+    assert sum(one.visits for one in line.visits) == pytest.approx(1, rel=TOLERANCE)
+    assert line.split_saves == 0
+    assert line.locked == pytest.approx(line.transfers, rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("containers", COUNTS)
 def test_what_is_not_shared_is_no_wall(result: Result, containers: int) -> None:
     found = {wall.name for wall in result(containers).found if not is_kernels(wall.name)}
     assert not found - {wall.name for wall in walls(containers)}
