@@ -112,6 +112,23 @@ def test_network_namespaces_meet_in_sysfs_proc_and_the_allocator(check: Check) -
     assert "kernfs_rwsem.count" in fields
 
 
+def test_what_is_done_under_rtnl_moves_once_in_each_hold_of_it(check: Check) -> None:
+    """However often a lock in it is taken: sysfs' hundreds of times for each namespace."""
+    netns = check().of("netns")
+    (rtnl,) = (lock for lock in netns.locks if lock.object == "rtnl_mutex")
+    for name in ("kernfs_rwsem", "kernfs_idr_lock"):
+        (lock,) = (one for one in netns.locks if name in f"{one.object} {one.field}")
+        assert lock.exclusive > 100
+        (line,) = (line for line in netns.walls if line.address == at_line(lock.address))
+        assert line.transfers < 3 * rtnl.exclusive
+        assert line.write_visits < 3 * rtnl.exclusive
+
+
+def at_line(address: str) -> str:
+    """The line that an address lies in."""
+    return f"{int(address, 16) & ~63:#x}"
+
+
 def test_a_namespaces_death_is_part_of_its_cost(check: Check) -> None:
     contexts = {site.context for wall in check().of("netns").walls for site in wall.code}
     assert {"syscall unshare", "cleanup_net"} <= contexts
