@@ -73,12 +73,10 @@ def touch(
         side = np.flatnonzero(theirs)
         of = [one[:, side].sum(axis=1, keepdims=True) / neighbour.window * scale for one in counts]
         by = [one[:, mine] / victim.window for one in counts]
-        # Those of neighbours lie in holds of theirs, and nobody but the victim comes between.
-        one = np.ones((1, 1))
-        theirs_read, theirs_wrote = in_holds(
-            of[0], of[1], one, of[2], by[3].sum(axis=1, keepdims=True)
-        )
-        read, written = in_holds(by[0], by[1], np.ones((1, by[0].shape[1])), by[2], of[3])
+        # Those of neighbours lie in holds of theirs, and nobody but one victim comes between.
+        loose = by[3].sum(axis=1, keepdims=True) / len(victim.containers)
+        theirs_read, theirs_wrote = in_holds([*of[:3], loose], np.ones((1, 1)))
+        read, written = in_holds([*by[:3], of[3]], np.ones((1, by[0].shape[1])))
         visited = theirs_read + theirs_wrote
         found = np.minimum(written, visited) + np.minimum(read, theirs_wrote)
         return np.asarray(found.sum(axis=1) / processes)
@@ -86,7 +84,7 @@ def touch(
     of = (lines.reads, lines.writes, lines.again, lines.loose)
     late = (lines.late_reads, lines.late_writes, lines.late_again, lines.late_loose)
     own = moved(*of)
-    both = moved(*(one + more for one, more in zip(of, late, strict=True)))
+    both = np.maximum(own, moved(*(one + more for one, more in zip(of, late, strict=True))))
     found: dict[str, float] = defaultdict(float)
     for one in judged:
         costs = both - own if one.kind == Kind.DEFERRED else own

@@ -46,21 +46,20 @@ def paired(lines: Visits, others: Array, operations: int) -> Pairs:
 
     ``others``: who takes lines from whom, as for `transfers`.
     How many visits a party makes to a pair lies between two bounds: those of the line
-    that it visits more, if it always visits both at once, and the sum, if never.
+    that it visits more, if it always visits both at once, and the sum, if never. Those in one
+    hold of a line's lock are one for the first; for the second none is, as what others do with the
+    other line may come between.
     """
     number, row = np.unique(lines.number >> np.uint64(1), return_inverse=True)
     shape = (len(number), lines.reads.shape[1])
     slot = (lines.number & np.uint64(1)).astype(np.intp)
     reads, writes = (np.zeros((2, *shape), np.int64) for _ in range(2))
-    reads[slot, row], writes[slot, row] = in_holds(
-        lines.reads + lines.late_reads,
-        lines.writes + lines.late_writes,
-        others,
-        lines.again + lines.late_again,
-        lines.loose + lines.late_loose,
-    )
-    apart = transfers(reads[0], writes[0], others) + transfers(reads[1], writes[1], others)
+    counts = (lines.reads + lines.late_reads, lines.writes + lines.late_writes)
+    reads[slot, row], writes[slot, row] = counts
     never = transfers(reads.sum(axis=0), writes.sum(axis=0), others)
+    held = (lines.again + lines.late_again, lines.loose + lines.late_loose)
+    reads[slot, row], writes[slot, row] = in_holds((*counts, *held), others)
+    apart = transfers(reads[0], writes[0], others) + transfers(reads[1], writes[1], others)
     both_writes = writes.max(axis=0)
     both_reads = np.maximum((reads + writes).max(axis=0) - both_writes, 0)
     always = transfers(both_reads, both_writes, others)

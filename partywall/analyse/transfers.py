@@ -8,7 +8,7 @@ from how often each CPU visits a line, as if visits were spread evenly.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -34,19 +34,21 @@ _STACK = 0x4000
 _NO_MEMORY = np.uint64(0xFFFF_FFFF_FF00_0000 >> 6)
 
 
-def in_holds(
-    reads: Array, writes: Array, others: Array, again: Array, loose: Array
-) -> tuple[Array, Array]:
+def in_holds(counts: Sequence[Array], others: Array) -> tuple[Array, Array]:
     """Return visits that only read, and that write, those in one hold of a line's lock as one.
 
-    ``again``: visits under the lock in one hold with the visit before, ``loose``: those not
-    under it; shape (lines, parties). The rest as for `transfers`. Nobody who takes the
-    lock comes in between those of one hold, so that again's are none of their own, but for as
-    many as others come to the line without the lock: each of these may take it from
-    one holder. As many as wrote write still, as far as there are so many.
+    ``counts``: visits that only read, and that write; ``again``: visits under the lock in one
+    hold with the visit before; ``loose``: those not under it; shape (lines, parties) each. The
+    rest as for `transfers`. Nobody who takes the lock comes in between those of one hold, so that
+    again's are none of their own, but for as many as others come to the line without the
+    lock: each of these may take it from one holder. As many as wrote write still, as far as
+    there are so many: where some holds write several times and others only read, more write
+    so than do, and none less.
     """
+    reads, writes, again, loose = counts
     broken = np.minimum(again, loose @ others.astype(np.float64))
-    whole = reads + writes - again + broken
+    # A damaged file may claim that more are again than there are.
+    whole = np.maximum(reads + writes - again + broken, 0)
     wrote = np.minimum(writes, whole)
     return np.asarray(whole - wrote), np.asarray(wrote)
 
@@ -75,7 +77,7 @@ def transfers(
     whole = others.dtype == bool
     kind = np.result_type(reads, writes) if whole else np.dtype(float)
     if again is not None and loose is not None:
-        reads, writes = in_holds(reads, writes, others, again, loose)
+        reads, writes = in_holds((reads, writes, again, loose), others)
     # Of floats there is a product of matrices that is fast, of integers there is none;
     # sums of 240 counters of 32 bits each are whole numbers in both.
     read, wrote, by = (part.astype(np.float64) for part in (reads, writes, others))

@@ -257,22 +257,41 @@ class Work:
         return Judged(self._kind, self.lines.number, judged, lambda row: self.name(row).object.name)
 
     def _visits(self, row: int, others: Array) -> tuple[Array, Array]:
-        """Visits of a line that only read, and that write, as `in_holds`; (parties,) each."""
-        lines = self.lines
-        of = (lines.reads, lines.writes, lines.again, lines.loose)
-        reads, writes, again, loose = (one[[row]] for one in of)
-        read, wrote = in_holds(reads, writes, others, again, loose)
+        """Visits of a line that only read, and that write, as `in_holds`; (parties,) each.
+
+        Of deferred work those that come on top, as with transfers.
+        """
+        counts = self._counts(row)
+        read, wrote = in_holds(counts, others)
+        under = None if self._before is None else self._before._row(int(self.lines.number[row]))
+        if self._before is not None and under is not None:
+            before = self._before._counts(under)
+            both = [one + more for one, more in zip(counts, before, strict=True)]
+            reads, writes = in_holds(both, others)
+            own_reads, own_writes = in_holds(before, others)
+            wrote = np.maximum(writes - own_writes, 0)
+            read = np.maximum(reads + writes - own_reads - own_writes - wrote, 0)
         return read[0], wrote[0]
+
+    def _row(self, number: int) -> int | None:
+        """The row of a line, if there is one."""
+        row = int(np.searchsorted(self.lines.number, np.uint64(number)))
+        there = row < len(self.lines.number) and int(self.lines.number[row]) == number
+        return row if there else None
+
+    def _counts(self, row: int) -> list[Array]:
+        """What `in_holds` asks of a line; shape (1, parties) each."""
+        lines = self.lines
+        return [one[[row]] for one in (lines.reads, lines.writes, lines.again, lines.loose)]
 
     def _together(self, address: int, others: Array) -> Together:
         """The visits of a line by the words they use, those in one hold of its lock as one."""
         found, lines = self._patterns(address), self.lines
-        number = np.uint64(address >> LINE_SHIFT)
-        row = int(np.searchsorted(lines.number, number))
-        if row == len(lines.number) or lines.number[row] != number:
+        row = self._row(address >> LINE_SHIFT)
+        if row is None:
             return found
         every = np.maximum(lines.reads[row] + lines.writes[row], 1)
-        return found.of_those(sum(self._visits(row, others)) / every)
+        return found.of_those(np.minimum(sum(self._visits(row, others)) / every, 1))
 
     def _others(self, scope: Scope, *, at: bool = False) -> Array:
         """As in `transfers.transfers`; ``at``: at the number that the verdict is for."""

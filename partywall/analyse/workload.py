@@ -104,6 +104,7 @@ class Analysis:
                 Kind.FOREGROUND: (own.lines, judged),
                 Kind.DEFERRED: (self._late.lines, judged_late),
             },
+            setting.parties.others()[scope == "within"],
         )
         walls = own.walls(judged, beneath.shares[Kind.FOREGROUND])
         return result.WorkloadResult(

@@ -99,8 +99,8 @@ class Line(Model):
     )
     between: float = Field(description="Transfers per op between containers.")
     within: float = Field(description="Transfers per op between CPUs of one container.")
-    write_visits: float
-    read_visits: float
+    write_visits: float = Field(description="Per op; those in one hold of a lock are one.")
+    read_visits: float = Field(description="The same that only read.")
     false_sharing: bool = Field(
         description="Some CPUs pay for a field they don't use: splitting saves a fifth or more."
     )

@@ -54,6 +54,18 @@ def test_visits_in_one_hold_are_one_of_a_pair_too() -> None:
     assert pair.apart.tolist() == pair.least.tolist() == lines.between.tolist() == [0.2]
 
 
+def test_who_visits_the_other_line_of_a_pair_parts_holds_at_most() -> None:
+    recorded = recordings.recording(
+        recordings.party(
+            0, [recordings.visits(EVEN + 1, 0, 100)], repeats=[recordings.repeated(EVEN + 1, 90)]
+        ),
+        recordings.party(1, [recordings.visits(EVEN, 0, 1000)]),
+    )
+    of = Parties.of(recorded, 1)
+    pair = pairs.paired(analyse(visits(recorded), of, 100), of.others()[0], 100)
+    assert (pair.apart.tolist(), pair.least.tolist(), pair.most.tolist()) == ([0], [0.2], [2.0])
+
+
 def test_neighbours_are_no_lines_that_the_verdict_sees() -> None:
     recorded = recordings.recording(
         recordings.party(0, [recordings.visits(EVEN, 0, 9), recordings.visits(EVEN + 2, 0, 5)]),

@@ -90,6 +90,14 @@ def test_visits_in_one_hold_are_one_on_either_side() -> None:
         held=([repeated(5, 0, 100)], [repeated(5, 2700)]),
     ).objects
     assert line.transfers == pytest.approx(1)
+    # Nor is there more than one victim who looks, however many were measured.
+    (line,) = touched(
+        [visits(5, 4000, 0)],
+        [visits(5, 0, 6000)],
+        held=([repeated(5, 0, 1000)], [repeated(5, 5900)]),
+        at=2,
+    ).objects
+    assert line.transfers == pytest.approx(1 + 10)
     # A victim that neighbours part: once for each visit of theirs without the lock.
     (line,) = touched(
         [visits(5, 0, 1000)],

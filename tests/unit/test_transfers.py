@@ -99,7 +99,7 @@ def in_holds(
     """Visits of one line that are none of one hold with the one before."""
     of = (np.array([one]) for one in (reads, writes))
     held = (np.array([one]) for one in (again, loose))
-    read, wrote = transfers.in_holds(*of, everyone(len(reads)), *held)
+    read, wrote = transfers.in_holds([*of, *held], everyone(len(reads)))
     return read[0].tolist(), wrote[0].tolist()
 
 
@@ -117,7 +117,7 @@ def test_who_comes_without_the_lock_parts_a_hold_as_often_as_he_comes() -> None:
 def test_among_more_containers_more_come_without_the_lock() -> None:
     of = [np.array([[n] * 2]) for n in (2, 20, 18, 2)]
     scale = np.array([[0, 4], [4, 0]])
-    read, wrote = transfers.in_holds(of[0], of[1], scale, of[2], of[3])
+    read, wrote = transfers.in_holds(of, scale)
     assert (read + wrote).tolist() == [[22 - 18 + 8] * 2]
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -25,12 +26,19 @@ LOCK, FIELD, OTHER = 0xFF11000004000040, 0xFF11000004000090, 0xFF110000040000C8
 """A lock, what it guards, and a lock that is in no wall."""
 
 
-def lines_of(walls: list[bool]) -> dict[Kind, Any]:
-    """Lines of the lock and of what it guards, four transfers each of eight visits."""
+def lines_of(
+    walls: list[bool], again: Sequence[int] = (0, 0), loose: Sequence[int] = (0, 0)
+) -> dict[Kind, Any]:
+    """Lines of the lock and of what it guards, four transfers each of eight visits.
+
+    ``again`` and ``loose``: of what it guards, by each of two parties.
+    """
     lines = SimpleNamespace(
         number=np.array([LOCK >> 6, FIELD >> 6], np.uint64),
         reads=np.array([[1, 1], [1, 1]]),
         writes=np.array([[3, 3], [3, 3]]),
+        again=np.array([[0, 0], list(again)]),
+        loose=np.array([[0, 0], list(loose)]),
     )
     judged = SimpleNamespace(walls=np.array(walls), moved=np.array([4.0, 4.0]))
     return {Kind.FOREGROUND: (lines, judged)}
@@ -40,9 +48,11 @@ def found(
     *rows: tuple[int, int, int],
     sets: tuple[tuple[int, ...], ...] = ((LOCK,),),
     walls: tuple[bool, ...] = (True, True),
+    again: Sequence[int] = (0, 0),
+    loose: Sequence[int] = (0, 0),
 ) -> Under:
     recorded = replace(recording(party(0)), sets=sets, under=np.array(list(rows), UNDER))
-    return under(recorded, lines_of(list(walls)))
+    return under(recorded, lines_of(list(walls), again, loose), ~np.eye(2, dtype=bool))
 
 
 def test_what_is_visited_under_a_lock_is_a_share_of_its_line() -> None:
@@ -50,6 +60,16 @@ def test_what_is_visited_under_a_lock_is_a_share_of_its_line() -> None:
     assert told.shares[Kind.FOREGROUND] == {0: 1.0, 1: 0.25}
     lock = told.of[LOCK]
     assert (lock.all, lock.last, lock.word) == (5.0, 5.0, 4.0)
+
+
+def test_visits_in_one_hold_are_one_of_those_under_the_lock() -> None:
+    row = (key(FIELD >> 6, Kind.FOREGROUND), 0, 6)
+    # Of six under the lock four are none of their own, which leaves two, and two without it.
+    told = found(row, again=(2, 2), loose=(0, 0))
+    assert told.shares[Kind.FOREGROUND] == {1: 0.5}
+    # Who looks without it parts two of the first one's.
+    told = found(row, again=(2, 2), loose=(0, 2))
+    assert told.shares[Kind.FOREGROUND] == {1: pytest.approx(4 / 6)}
 
 
 def test_locks_and_lines_that_are_no_walls_count_for_nothing() -> None:

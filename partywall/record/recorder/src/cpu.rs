@@ -69,7 +69,9 @@ pub struct Cpu {
     pub waits: Waits,
     /// What it is about to leave for later.
     pub leaving: Leaving,
-    /// The set of locks that is held, and the one that was when what was counted last was done.
+    /// The locks that are held, with the numbers of their holds, and those that were when what
+    /// was counted last was done.
+    holds: Vec<u32>,
     set: Held,
     counted: Held,
 }
@@ -92,6 +94,7 @@ impl Cpu {
             clock: 0,
             waits: Waits::default(),
             leaving: Leaving::default(),
+            holds: Vec::new(),
             set: Held::NONE,
             counted: Held::NONE,
         }
@@ -284,15 +287,21 @@ impl Cpu {
     #[inline(always)]
     pub fn mark(&mut self, taken: bool, sums: &mut Sums, owners: &mut Owners) {
         if self.records() && self.works() {
-            let set = match self.tracker.locks() {
-                locks if locks.holds() => sums.sets.number(locks.exclusive()),
-                _ => under::NONE,
+            let locks = self.tracker.locks();
+            let set = match locks.holds() {
+                true => sums.sets.number(locks.exclusive()),
+                false => under::NONE,
             };
-            if self.set.set != set {
-                let held = Held::of(set, &sums.sets);
-                let before = std::mem::replace(&mut self.set, held);
+            let both = locks.numbers().zip(&self.holds);
+            let kept = both.take_while(|(now, then)| now == *then).count();
+            let held = Held::of(set, &sums.sets);
+            // One that is taken again was given back before, whether that was seen or not.
+            if self.set != held || kept < held.count as usize {
+                self.holds.truncate(kept);
+                self.holds.extend(locks.numbers().skip(kept));
+                self.set = held;
                 let what = What::new(0, 0, if taken { LOCKS | ATOMIC } else { LOCKS });
-                let address = held.pack(before, &sums.sets);
+                let address = held.pack(kept);
                 self.push(Event { address, what }, owners);
             }
         }
@@ -326,110 +335,5 @@ impl Cpu {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::event::STORE;
-
-    fn cpu(kind: u64) -> Cpu {
-        let mut cpu = Cpu::new(Party::new(8, 1, 0, 0, 0), 0, 0x4000);
-        cpu.kind = kind;
-        cpu
-    }
-
-    /// Takes a lock, works in it, and gives it back.
-    fn hold(cpu: &mut Cpu, address: u64, sums: &mut Sums) {
-        cpu.enter_lock(Kind::Exclusive, 0);
-        cpu.wrote(address, true, true, sums);
-        cpu.run(30, false);
-        cpu.run(500, true);
-        cpu.wrote(address, false, false, sums);
-    }
-
-    #[test]
-    fn locks_are_timed_in_deferred_work_as_in_the_foreground_and_in_no_other() {
-        for kind in [kind::FOREGROUND, kind::DEFERRED] {
-            let (mut cpu, mut sums) = (cpu(kind), Sums::new(2));
-            hold(&mut cpu, 0x10, &mut sums);
-            let sum = sums.of[&0x10];
-            assert_eq!((sum.exclusive, sum.own, sum.all), (1, 30, 30));
-        }
-        let (mut cpu, mut sums) = (cpu(kind::BACKGROUND), Sums::new(2));
-        hold(&mut cpu, 0x10, &mut sums);
-        assert!(sums.of.is_empty());
-    }
-
-    #[test]
-    fn a_lock_held_over_a_softirq_is_held_for_what_runs_there_and_not_in_an_interrupt() {
-        let (mut cpu, mut sums) = (cpu(kind::FOREGROUND), Sums::new(2));
-        cpu.enter_lock(Kind::Exclusive, 0);
-        cpu.wrote(0x10, true, true, &mut sums);
-        cpu.kind = kind::BACKGROUND;
-        cpu.run(900, false);
-        cpu.kind = kind::DEFERRED;
-        hold(&mut cpu, 0x20, &mut sums);
-        cpu.kind = kind::FOREGROUND;
-        cpu.run(5, false);
-        cpu.wrote(0x10, false, false, &mut sums);
-        assert_eq!((sums.of[&0x20].own, sums.of[&0x20].all), (30, 30));
-        assert_eq!((sums.of[&0x10].own, sums.of[&0x10].all), (5, 35));
-    }
-
-    /// Accesses this, as the callback has it, and marks which locks are held.
-    fn access(cpu: &mut Cpu, address: u64, flags: u8, in_lock: bool, sums: &mut Sums) {
-        let mut owners = Owners::default();
-        cpu.wrote(address, flags & ATOMIC != 0, in_lock, sums);
-        if in_lock {
-            cpu.mark(true, sums, &mut owners);
-        }
-        cpu.keep(address, What::new(1, 8, STORE | flags), &mut owners);
-        cpu.mark(false, sums, &mut owners);
-    }
-
-    #[test]
-    fn what_is_done_with_a_lock_is_under_it_however_late_it_is_counted() {
-        for outcome in [Outcome::Work, Outcome::Left] {
-            let (mut cpu, mut sums) = (cpu(kind::FOREGROUND), Sums::new(2));
-            let mut owners = Owners::default();
-            cpu.open = true;
-            access(&mut cpu, 0x1000, 0, false, &mut sums);
-            cpu.enter_lock(Kind::Exclusive, 0);
-            access(&mut cpu, 0x2000, ATOMIC, true, &mut sums);
-            access(&mut cpu, 0x3000, 0, false, &mut sums);
-            cpu.settle(outcome, &mut owners);
-            access(&mut cpu, 0x4000, 0, false, &mut sums);
-            cpu.enter_lock(Kind::Shared, 0);
-            access(&mut cpu, 0x5000, ATOMIC, true, &mut sums);
-            access(&mut cpu, 0x2000, 0, false, &mut sums);
-            access(&mut cpu, 0x6000, 0, false, &mut sums);
-            cpu.settle(outcome, &mut owners);
-            let slots = cpu.own.tables.visits_under.iter();
-            let found: Vec<_> = slots
-                .map(|s| (s.key >> kind::BITS << 6, sums.sets.of(s.set), s.visits))
-                .collect();
-            let lock: &[u64] = &[0x2000];
-            let under = [0x2000, 0x3000, 0x4000, 0x5000].map(|line| (line, lock, 1));
-            assert_eq!(found, under);
-        }
-    }
-
-    #[test]
-    fn what_spins_is_no_work_in_either_kind() {
-        let mut own = cpu(kind::FOREGROUND);
-        assert_eq!((own.run(7, false), own.run(9, true)), (7, 0));
-        let summary = &own.own.summary;
-        assert_eq!(summary.kernel_instructions, 7);
-        assert_eq!(summary.spinning_instructions, 9);
-        let mut late = cpu(kind::DEFERRED);
-        assert_eq!((late.run(7, false), late.run(9, true)), (7, 0));
-        let summary = &late.own.summary;
-        assert_eq!(summary.deferred_instructions, 7);
-        assert_eq!(summary.background_instructions, 7);
-        assert_eq!((own.clock, late.clock), (7, 7));
-        let mut other = cpu(kind::BACKGROUND);
-        assert_eq!(other.run(9, true), 9);
-        assert_eq!(
-            (other.own.summary.background_instructions, other.clock),
-            (9, 0)
-        );
-    }
-}
+#[path = "cpu_tests.rs"]
+mod tests;

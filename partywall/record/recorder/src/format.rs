@@ -5,6 +5,7 @@ use crate::caused::{Cause, Left, Way};
 use crate::checked::Checked;
 use crate::event::ATOMIC;
 use crate::held::{who, Sums};
+use crate::repeated::repeated;
 use crate::table::{AccessSlot, LineSlot, Tables};
 use crate::under::{self, Sets};
 use crate::words::PatternSlot;
@@ -120,8 +121,8 @@ impl Recording<'_> {
             .filter(|((address, ..), _)| listed(*address >> LINE_SHIFT))
             .collect();
         holds.sort_unstable_by_key(|(key, _)| **key);
-        let tables: Vec<&Tables> = self.parties.iter().map(|(_, tables)| *tables).collect();
-        let slots = tables.iter().flat_map(|tables| tables.visits_under.iter());
+        let slots = self.parties.iter();
+        let slots = slots.flat_map(|(_, tables)| tables.visits_under.iter());
         let held = |lock: u64| self.locks.of.contains_key(&lock) && listed(lock >> LINE_SHIFT);
         let mut known = Sets::default();
         let under = under::sum(slots, &self.locks.sets, &mut known, listed, held);
@@ -234,8 +235,8 @@ impl Recording<'_> {
                 w.u64(value)?;
             }
         }
-        let repeated = under::repeated(&tables, &self.locks.sets, listed);
-        for ((summary, tables), repeated) in self.parties.iter().zip(repeated) {
+        let rows = repeated(&self.parties, self.locks, listed);
+        for ((summary, tables), repeated) in self.parties.iter().zip(rows) {
             let mut lines: Vec<&LineSlot> = tables
                 .lines
                 .iter()
@@ -305,8 +306,7 @@ impl Recording<'_> {
             }
             for (key, one) in repeated {
                 w.u64(key)?;
-                w.u32(one.again)?;
-                w.u32(one.loose)?;
+                w.u64((one.loose as u64) << 32 | one.again as u64)?;
             }
             for s in accesses {
                 w.u64(s.address)?;

@@ -249,6 +249,8 @@ pub struct Sums {
     /// Functions that wait, from where they were called, by themselves and in no other one,
     /// and whether in charged work.
     pub waits: HashMap<(Reason, bool), Wait>,
+    /// How often it was not seen that a lock was given back.
+    pub lost: HashMap<u64, u64>,
     /// Which are held at once.
     pub sets: Sets,
     /// When they were held asleep, and slept for.
@@ -267,6 +269,12 @@ impl Sums {
     pub fn done(&self, lock: u64) -> u64 {
         let whole = self.of.get(&lock).map_or(0, |sum| sum.progress);
         whole.max(self.bits.get(&lock).copied().unwrap_or(0))
+    }
+
+    /// Whether one knows when a lock is held: it is seen to be given back, but for a few times.
+    pub fn known(&self, lock: u64) -> bool {
+        let lost = self.lost.get(&lock).map_or(0, |lost| *lost);
+        matches!(self.of.get(&lock), Some(sum) if sum.exclusive > 64 * lost)
     }
 
     #[inline]

@@ -18,6 +18,7 @@ pub mod held;
 pub mod hooks;
 pub mod insn;
 mod locks;
+pub mod repeated;
 pub mod slots;
 pub mod spans;
 pub mod still;

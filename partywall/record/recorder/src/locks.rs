@@ -16,6 +16,7 @@ use crate::hooks::Waits;
 use crate::spans::{Course, Tried};
 use bits::Word;
 use counted::Counted;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Locks that a task is thought to hold at most; with more, one was lost sight of.
 const DEPTH: usize = 32;
@@ -29,9 +30,13 @@ const PENDING: u64 = 1;
 /// Functions that wait, one in another, at most; with more, some were lost sight of.
 const NESTED: usize = 16;
 
+/// Holds are numbered through, whoever takes the lock.
+static TAKEN: AtomicU32 = AtomicU32::new(0);
+
 #[derive(Clone, Debug)]
 struct Held {
     address: u64,
+    number: u32,
     word: Word,
     /// Of a semaphore, its spinlock; 0 of others.
     guard: u64,
@@ -108,6 +113,8 @@ pub struct Holder {
     gives: bool,
     /// The spinlock that it takes next is of a semaphore that it gives back.
     ups: bool,
+    /// Locks of which it was not seen that they were given back, since one was taken.
+    lost: Vec<u64>,
     /// On whose behalf it works.
     pub by: Who,
     /// The timer's interrupt that woke it, since it was left.
@@ -118,12 +125,6 @@ impl Holder {
     #[inline(always)]
     pub fn holds(&self) -> bool {
         !self.held.is_empty()
-    }
-
-    /// The addresses of those that keep others out, in the order in which they were taken.
-    pub fn exclusive(&self) -> impl Iterator<Item = u64> + '_ {
-        let certain = |h: &&Held| h.keeps_out() && h.address != UNKNOWN;
-        self.held.iter().filter(certain).map(|h| h.address)
     }
 
     /// A lock function is entered, which was called at `taker`.
@@ -154,8 +155,11 @@ impl Holder {
     }
 
     /// An atomic write to `address` in a lock function.
-    pub fn acquire(&mut self, address: u64, clock: u64, sums: &Sums) {
+    pub fn acquire(&mut self, address: u64, clock: u64, sums: &mut Sums) {
         self.settle(clock);
+        for lost in self.lost.drain(..) {
+            *sums.lost.entry(lost).or_default() += 1;
+        }
         // What is written to in no lock function that was entered since is what is waited for.
         let inner = self.waiting.last_mut();
         let pending = inner.filter(|_| self.entered.is_none());
@@ -197,6 +201,7 @@ impl Holder {
         }
         self.held.push(Held {
             address,
+            number: TAKEN.fetch_add(1, Ordering::Relaxed),
             word: Word::Whole,
             guard: 0,
             kind,
@@ -409,7 +414,8 @@ impl Holder {
 
     /// The task is in user code: what it seems to hold was lost sight of.
     pub fn clear(&mut self) {
-        self.held.clear();
+        let lost = self.held.drain(..).map(|h| h.address);
+        self.lost.extend(lost);
         self.waiting.clear();
         self.entered = None;
         self.out = None;

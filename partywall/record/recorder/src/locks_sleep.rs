@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How long a task sleeps, which depends on what it waits for, and when.
+//! Which locks of a task keep others out, and how long it sleeps, which depends on what it waits for,
+//! and when.
 
-use super::{Held, Holder, Seen};
+use super::{Held, Holder, Seen, UNKNOWN};
 use crate::held::{Kind, Moment, Sums, NOWHERE};
 use crate::hooks::Waits;
 use crate::spans::{Span, Spans};
@@ -64,6 +65,21 @@ impl Held {
 }
 
 impl Holder {
+    /// The addresses of those that keep others out, in the order in which they were taken.
+    pub fn exclusive(&self) -> impl Iterator<Item = u64> + '_ {
+        self.certain().map(|h| h.address)
+    }
+
+    /// The numbers of their holds.
+    pub fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
+        self.certain().map(|h| h.number)
+    }
+
+    fn certain(&self) -> impl Iterator<Item = &Held> + '_ {
+        let certain = |h: &&Held| h.keeps_out() && h.address != UNKNOWN;
+        self.held.iter().filter(certain)
+    }
+
     /// The lock that the task waits for: the innermost one.
     pub fn trying(&self) -> Option<u64> {
         let lock = self.waiting.iter().rev().find(|w| w.lock != 0);

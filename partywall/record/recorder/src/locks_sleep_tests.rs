@@ -125,7 +125,7 @@ fn those_who_share_a_lock_bring_it_on_together() {
     assert_eq!(sums.of[&0x10].progress, 2 * 110);
     let h = &mut both[0];
     h.enter(Kind::Shared, TAKER);
-    h.acquire(0x10, 200, &sums);
+    h.acquire(0x10, 200, &mut sums);
     h.write(0x10, 205, &mut sums);
     assert_eq!(sums.of[&0x10].progress, 2 * 115);
 }
@@ -204,9 +204,9 @@ fn it_is_told_when_a_lock_was_slept_for_and_had_with_sleep_in_it() {
     take(&mut h, Kind::Exclusive, 0x20, 100); // fails
     h.enter_wait(LOCK, 0x88, Waits::ForTried, 102);
     sleep(&mut h, 110, 1_000, 4_000);
-    h.acquire(0x20, 120, &sums); // fails again
+    h.acquire(0x20, 120, &mut sums); // fails again
     sleep(&mut h, 130, 4_100, 6_000);
-    h.acquire(0x20, 140, &sums);
+    h.acquire(0x20, 140, &mut sums);
     h.leave_wait(LOCK, false, 142, &mut sums);
     take(&mut h, Kind::Shared, 0x30, 145); // never slept with
     h.write(0x30, 150, &mut sums);

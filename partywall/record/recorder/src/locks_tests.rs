@@ -27,7 +27,7 @@ pub(super) fn seen(ns: u64, progress: u64) -> Seen {
 
 pub(super) fn take(h: &mut Holder, kind: Kind, address: u64, clock: u64) {
     h.enter(kind, TAKER);
-    h.acquire(address, clock, &Sums::new(2));
+    h.acquire(address, clock, &mut Sums::new(2));
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn readers_serialise_nobody() {
 fn a_lock_that_had_to_be_tried_again_is_held_from_the_last_time_on() {
     let (mut h, mut sums) = (Holder::default(), Sums::new(2));
     take(&mut h, Kind::Exclusive, 0x10, 100);
-    h.acquire(0x10, 150, &sums);
+    h.acquire(0x10, 150, &mut sums);
     h.write(0x10, 160, &mut sums);
     assert_eq!(sums.of[&0x10].all, 10);
 }
@@ -65,11 +65,11 @@ fn a_lock_that_had_to_be_tried_again_is_held_from_the_last_time_on() {
 fn a_lock_that_was_waited_for_is_held_from_when_it_was_had() {
     let (mut h, mut sums) = (Holder::default(), Sums::new(2));
     take(&mut h, Kind::Exclusive, 0x10, 100); // fails, which can't be seen
-    h.acquire(0x10, 120, &sums); // notes that somebody waits
+    h.acquire(0x10, 120, &mut sums); // notes that somebody waits
     h.switch_out(130, Some(at(1_000)));
     h.switch_in(500, Some(at(6_000)), 2);
-    h.acquire(0x10, 510, &sums); // has it
-    h.acquire(0x10, 520, &sums); // nobody waits any more
+    h.acquire(0x10, 510, &mut sums); // has it
+    h.acquire(0x10, 520, &mut sums); // nobody waits any more
     h.write(0x10, 600, &mut sums);
     let sum = sums.of[&0x10];
     assert_eq!((sum.exclusive, sum.all, sum.slept), (1, 80, 0));
@@ -80,7 +80,7 @@ fn a_failed_try_does_not_tell_what_kind_of_lock_comes_next() {
     let (mut h, mut sums) = (Holder::default(), Sums::new(2));
     take(&mut h, Kind::Shared, 0x10, 100);
     take(&mut h, Kind::Exclusive, 0x10, 200);
-    h.acquire(0x90, 205, &sums); // no lock of its own
+    h.acquire(0x90, 205, &mut sums); // no lock of its own
     h.write(0x10, 230, &mut sums);
     assert_eq!((sums.of[&0x10].exclusive, sums.of[&0x10].all), (1, 30));
     assert!(!h.holds());
@@ -112,11 +112,34 @@ fn only_the_tasks_own_time_counts_and_sleep_is_told() {
 fn other_atomics_of_a_lock_function_are_no_locks() {
     let (mut h, mut sums) = (Holder::default(), Sums::new(2));
     take(&mut h, Kind::Exclusive, 0x10, 100);
-    h.acquire(0x18, 105, &sums);
+    h.acquire(0x18, 105, &mut sums);
     h.write(0x18, 110, &mut sums);
     assert!(sums.of.is_empty() && sums.holds.is_empty());
     h.clear();
     assert!(!h.holds());
+}
+
+#[test]
+fn a_lock_that_is_lost_sight_of_often_is_none_that_is_known() {
+    let (mut h, mut sums) = (Holder::default(), Sums::new(2));
+    assert!(!sums.known(0x10));
+    for n in 0..200 {
+        h.enter(Kind::Exclusive, TAKER);
+        h.acquire(0x10, 100 * n, &mut sums);
+        h.write(0x10, 100 * n + 10, &mut sums);
+    }
+    assert!(sums.known(0x10));
+    for lost in 1..=4 {
+        take(&mut h, Kind::Exclusive, 0x10, 100);
+        h.clear();
+        // It is known when the next lock is taken.
+        h.enter(Kind::Exclusive, TAKER);
+        h.acquire(0x20, 100, &mut sums);
+        h.write(0x20, 110, &mut sums);
+        assert_eq!(sums.lost[&0x10], lost);
+        assert_eq!(sums.known(0x10), lost <= 3);
+        assert!(sums.known(0x20));
+    }
 }
 
 /// One acquisition of 0x10: `steps` are what the task does meanwhile.

@@ -6,9 +6,10 @@
 
 use crate::event::{Event, What, ATOMIC, BLOCK, LOCKS, OWN_STACK, STEP, STORE};
 use crate::format::kind;
+use crate::repeated::AgainSlot;
 use crate::slots::{mix, Slot, Table};
 use crate::turns::{Owners, Progress, Turns};
-use crate::under::{AgainSlot, Held, Since, UnderSlot};
+use crate::under::{Held, Since, UnderSlot};
 use crate::words::{Patterns, Words};
 
 /// Bytes of a cache line, as a shift.
