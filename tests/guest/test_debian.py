@@ -115,7 +115,8 @@ def test_network_namespaces_meet_in_sysfs_proc_and_the_allocator(check: Check) -
 def test_what_is_done_under_rtnl_moves_once_in_each_hold_of_it(check: Check) -> None:
     """However often a lock in it is taken: sysfs' hundreds of times for each namespace."""
     netns = check().of("netns")
-    (rtnl,) = (lock for lock in netns.locks if lock.object == "rtnl_mutex")
+    # Its wait_lock is another one.
+    (rtnl,) = (one for one in netns.locks if (one.object, one.field) == ("rtnl_mutex", "owner"))
     for name in ("kernfs_rwsem", "kernfs_idr_lock"):
         # Cgroups have a hierarchy of their own.
         named = [one for one in netns.locks if name in f"{one.object} {one.field}"]
