@@ -39,7 +39,7 @@ def patterns(together: Together, operations: int) -> list[Visits]:
     Those of few visits are one that writes and one that only reads, both of all words
     that any of them uses: no grouping looks better for it than it is.
     """
-    found: dict[tuple[int, int], int] = defaultdict(int)
+    found: dict[tuple[int, int], float] = defaultdict(float)
     columns = (together.read, together.written, together.visits)
     for read, written, visits in zip(*(column.tolist() for column in columns), strict=True):
         # Once written, a word costs the same whether it is read, too.

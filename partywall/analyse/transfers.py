@@ -225,9 +225,12 @@ def _counts(
     for column, party in enumerate(recording.parties):
         rows = getattr(party, table)
         chosen = rows[kinds_of(rows["key"]) == kind]
+        wanted = numbers_of(chosen["key"])
+        at = np.searchsorted(numbers, wanted)
         # What a damaged file has of a line that it does not list is of none.
-        chosen = chosen[np.isin(numbers_of(chosen["key"]), numbers)]
-        at = np.searchsorted(numbers, numbers_of(chosen["key"]))
+        there = at < len(numbers)
+        there[there] = numbers[at[there]] == wanted[there]
+        chosen, at = chosen[there], at[there]
         for name, counts in found.items():
             counts[at, column] = chosen[name]
     return found

@@ -236,8 +236,8 @@ class Party:
     (dtype ACCESS): by address, code (index into Recording.sites) and context. Both
     hold only lines that several parties visited and one wrote; ``lines`` holds those
     whose aligned pair of 128 bytes is such, ``still_lines`` counts the rest. ``repeated``
-    (dtype REPEATED): by key, of a line most of whose visits are made under one lock, those
-    in one hold of it with the visit before (again), and those not under it (loose).
+    (dtype REPEATED): by key, of a line with a lock, visits in one hold of it with the visit
+    before (again), and those not under it (loose); see docs/recording.md.
     """
 
     cpu: int

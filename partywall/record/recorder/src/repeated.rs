@@ -53,15 +53,14 @@ pub fn repeated(
     let sets = &sums.sets;
     let line_of = |key: u64| key >> kind::BITS;
     // By line, lock and party.
-    let mut locks: HashMap<u64, BTreeMap<u64, Vec<Repeated>>> = HashMap::new();
+    let mut locks: HashMap<u64, BTreeMap<u64, HashMap<usize, Repeated>>> = HashMap::new();
     for (at, (_, tables)) in parties.iter().enumerate() {
         for slot in tables.again.iter().filter(|slot| listed(line_of(slot.key))) {
             let line = line_of(slot.key);
             for lock in &sets.of(slot.set)[..slot.kept as usize] {
                 if lock >> LINE_SHIFT != line && sums.known(*lock) {
                     let of_line = locks.entry(line).or_default();
-                    let new = || vec![Repeated::default(); parties.len()];
-                    let found = &mut of_line.entry(*lock).or_insert_with(new)[at];
+                    let found = of_line.entry(*lock).or_default().entry(at).or_default();
                     found.again = found.again.saturating_add(slot.visits);
                 }
             }
@@ -71,31 +70,32 @@ pub fn repeated(
     for (at, (_, tables)) in parties.iter().enumerate() {
         for slot in tables.lines.iter().filter(|slot| slot.is_work()) {
             for found in locks.get_mut(&line_of(slot.key)).into_iter().flatten() {
-                let loose = &mut found.1[at].loose;
+                let loose = &mut found.1.entry(at).or_default().loose;
                 *loose = loose.saturating_add(slot.visits());
             }
         }
         for slot in tables.visits_under.iter() {
             if let Some(of_line) = locks.get_mut(&line_of(slot.key)) {
                 for lock in sets.of(slot.set) {
-                    if let Some(found) = of_line.get_mut(lock) {
-                        found[at].loose = found[at].loose.saturating_sub(slot.visits);
+                    if let Some(found) = of_line.get_mut(lock).and_then(|of| of.get_mut(&at)) {
+                        found.loose = found.loose.saturating_sub(slot.visits);
                     }
                 }
             }
         }
     }
     // Those that nobody parts, by how often the others come without the lock.
-    let gain = |found: &[Repeated]| -> u64 {
+    let gain = |found: &HashMap<usize, Repeated>| -> u64 {
+        let cpu = |at: usize| parties[at].0.cpu;
         let mut loose: HashMap<u32, u64> = HashMap::new();
-        for ((party, _), one) in parties.iter().zip(found) {
-            *loose.entry(party.cpu).or_default() += one.loose as u64;
+        for (at, one) in found {
+            *loose.entry(cpu(*at)).or_default() += one.loose as u64;
         }
         let every: u64 = loose.values().sum();
-        let of_party = |((party, _), one): (&(Summary, &Tables), &Repeated)| {
-            (one.again as u64).saturating_sub(every - loose[&party.cpu])
+        let of_party = |(at, one): (&usize, &Repeated)| {
+            (one.again as u64).saturating_sub(every - loose[&cpu(*at)])
         };
-        parties.iter().zip(found).map(of_party).sum()
+        found.iter().map(of_party).sum()
     };
     let chosen: HashMap<u64, u64> = locks
         .into_iter()
@@ -123,7 +123,8 @@ pub fn repeated(
         }
         for slot in tables.again.iter() {
             if whose(slot.key, &sets.of(slot.set)[..slot.kept as usize]) {
-                found.entry(slot.key).or_default().again += slot.visits;
+                let again = &mut found.entry(slot.key).or_default().again;
+                *again = again.saturating_add(slot.visits);
             }
         }
         found.retain(|_, one| *one != Repeated::default());
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_under_the_lock_that_most_visits_are_under() {
+    fn of_each_party_what_is_under_the_lines_lock_is_told() {
         let mut sets = Sets::default();
         let one = sets.number([0x10].into_iter());
         let both = sets.number([0x10, 0x20].into_iter());
