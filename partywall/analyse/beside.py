@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partywall.analyse.judgement import Judgement
-from partywall.analyse.transfers import Parties, Visits, in_holds
+from partywall.analyse.transfers import Parties, Visits, counted, in_holds
 from partywall.record.recording import Kind
 from partywall.results.touches import Touch, Touched
 
@@ -67,11 +67,11 @@ def touch(
     # What a container left for later, and another one's CPU did, is no process of its.
     processes = np.count_nonzero(parties.thread[mine] == 0)
 
-    def moved(reads: Array, writes: Array, again: Array, loose: Array) -> Array:
+    def moved(counts: list[Array]) -> Array:
         """Transfers of each line for one process, on average."""
-        counts = (reads, writes, again, loose)
-        side = np.flatnonzero(theirs)
-        of = [one[:, side].sum(axis=1, keepdims=True) / neighbour.window * scale for one in counts]
+        of = [
+            one[:, theirs].sum(axis=1, keepdims=True) / neighbour.window * scale for one in counts
+        ]
         by = [one[:, mine] / victim.window for one in counts]
         # Those of neighbours lie in holds of theirs, and nobody but one victim comes between.
         loose = by[3].sum(axis=1, keepdims=True) / len(victim.containers)
@@ -81,10 +81,8 @@ def touch(
         found = np.minimum(written, visited) + np.minimum(read, theirs_wrote)
         return np.asarray(found.sum(axis=1) / processes)
 
-    of = (lines.reads, lines.writes, lines.again, lines.loose)
-    late = (lines.late_reads, lines.late_writes, lines.late_again, lines.late_loose)
-    own = moved(*of)
-    both = np.maximum(own, moved(*(one + more for one, more in zip(of, late, strict=True))))
+    own = moved(counted(lines))
+    both = np.maximum(own, moved(counted(lines, late=True)))
     found: dict[str, float] = defaultdict(float)
     for one in judged:
         costs = both - own if one.kind == Kind.DEFERRED else own

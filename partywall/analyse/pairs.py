@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partywall.analyse import verdict
-from partywall.analyse.transfers import Visits, in_holds, transfers
+from partywall.analyse.transfers import Visits, counted, in_holds, transfers
 from partywall.record.recording import LINE_SHIFT
 from partywall.results.pairs import PairOfLines, PairsOfLines
 from partywall.results.result import LineObject
@@ -54,11 +54,10 @@ def paired(lines: Visits, others: Array, operations: int) -> Pairs:
     shape = (len(number), lines.reads.shape[1])
     slot = (lines.number & np.uint64(1)).astype(np.intp)
     reads, writes = (np.zeros((2, *shape), np.int64) for _ in range(2))
-    counts = (lines.reads + lines.late_reads, lines.writes + lines.late_writes)
-    reads[slot, row], writes[slot, row] = counts
+    counts = counted(lines, late=True)
+    reads[slot, row], writes[slot, row] = counts[:2]
     never = transfers(reads.sum(axis=0), writes.sum(axis=0), others)
-    held = (lines.again + lines.late_again, lines.loose + lines.late_loose)
-    reads[slot, row], writes[slot, row] = in_holds((*counts, *held), others)
+    reads[slot, row], writes[slot, row] = in_holds(counts, others)
     apart = transfers(reads[0], writes[0], others) + transfers(reads[1], writes[1], others)
     both_writes = writes.max(axis=0)
     both_reads = np.maximum((reads + writes).max(axis=0) - both_writes, 0)

@@ -53,13 +53,7 @@ def in_holds(counts: Sequence[Array], others: Array) -> tuple[Array, Array]:
     return np.asarray(whole - wrote), np.asarray(wrote)
 
 
-def transfers(
-    reads: Array,
-    writes: Array,
-    others: Array,
-    again: Array | None = None,
-    loose: Array | None = None,
-) -> Array:
+def transfers(reads: Array, writes: Array, others: Array) -> Array:
     """Transfers of each line, summed over parties; shape (lines,).
 
     ``reads`` and ``writes``: visits that only read, and that write; shape
@@ -71,18 +65,13 @@ def transfers(
     party wrote since; neither can happen more often than the others do it:
 
         transfers of party i = min(w_i, visits of others) + min(r_i, writes of others)
-
-    ``again`` and ``loose``: visits are those of `in_holds`, if they are given.
     """
-    whole = others.dtype == bool
-    kind = np.result_type(reads, writes) if whole else np.dtype(float)
-    if again is not None and loose is not None:
-        reads, writes = in_holds((reads, writes, again, loose), others)
     # Of floats there is a product of matrices that is fast, of integers there is none;
     # sums of 240 counters of 32 bits each are whole numbers in both.
     read, wrote, by = (part.astype(np.float64) for part in (reads, writes, others))
     moved = np.minimum(wrote, (read + wrote) @ by) + np.minimum(read, wrote @ by)
-    return np.asarray(moved.sum(axis=1).astype(kind))
+    whole = others.dtype == bool
+    return np.asarray(moved.sum(axis=1).astype(np.result_type(reads, writes) if whole else float))
 
 
 @dataclass(frozen=True)
@@ -185,10 +174,10 @@ def visits(recording: Recording) -> Visits:
     own = _counts(recording, numbers, every, Kind.FOREGROUND)
     late = _counts(recording, numbers, every, Kind.DEFERRED)
     other = _counts(recording, numbers, ("reads", "writes"), Kind.BACKGROUND)
-    # A thread takes no line from itself when it moves to another CPU, its stack least of all.
     held = ("again", "loose")
     own |= _counts(recording, numbers, held, Kind.FOREGROUND, table="repeated")
     late |= _counts(recording, numbers, held, Kind.DEFERRED, table="repeated")
+    # A thread takes no line from itself when it moves to another CPU, its stack least of all.
     stacks = _on_stacks(recording, numbers)
     late, other = (
         {name: np.where(stacks[:, None], 0, counts) for name, counts in kind.items()}
@@ -336,18 +325,24 @@ def late(
     )
 
 
+def counted(lines: Visits, *, late: bool = False) -> list[Array]:
+    """Return what `in_holds` asks of lines, ``late``: deferred work's added to it."""
+    own = [lines.reads, lines.writes, lines.again, lines.loose]
+    if not late:
+        return own
+    more = [lines.late_reads, lines.late_writes, lines.late_again, lines.late_loose]
+    return [one + other for one, other in zip(own, more, strict=True)]
+
+
 def _moved(lines: Visits, others: Array, *, late: bool = False, other: bool = False) -> Array:
     """Transfers by the workload's own visits, with ``late`` and ``other`` ones if asked for."""
-    counts = [lines.reads, lines.writes, lines.again, lines.loose]
-    if late:
-        more = [lines.late_reads, lines.late_writes, lines.late_again, lines.late_loose]
-        counts = [own + one for own, one in zip(counts, more, strict=True)]
-    reads, writes, again, loose = counts
+    counts = counted(lines, late=late)
     if other:
+        reads, writes, again, loose = counts
         # Of interrupts and kernel threads nobody knows the locks.
-        reads, writes = reads + lines.other_reads, writes + lines.other_writes
         loose = loose + lines.other_reads + lines.other_writes
-    return transfers(reads, writes, others, again, loose)
+        counts = [reads + lines.other_reads, writes + lines.other_writes, again, loose]
+    return transfers(*in_holds(counts, others), others)
 
 
 def _visits(lines: Visits) -> dict[str, Array]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partywall.analyse.judgement import Judgement
-from partywall.analyse.transfers import Lines, in_holds
+from partywall.analyse.transfers import Lines, counted, in_holds
 from partywall.record.recording import LINE_SHIFT, Kind, Recording, kinds_of, numbers_of
 
 Array = npt.NDArray[Any]
@@ -87,7 +87,7 @@ def _parts(chosen: Array, places: dict[int, int], lines: Lines, others: Array) -
             under[places[number]] += visits
     found = {}
     for row, visits in under.items():
-        counts = [one[[row]] for one in (lines.reads, lines.writes, lines.again, lines.loose)]
+        counts = [one[[row]] for one in counted(lines)]
         every = float(counts[0].sum() + counts[1].sum())
         whole = float(sum(one.sum() for one in in_holds(counts, others)))
         left = max(0.0, visits - (every - whole))

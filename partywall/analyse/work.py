@@ -24,7 +24,7 @@ from partywall.analyse.sharing import (
     split_saves,
     split_saves_on_top,
 )
-from partywall.analyse.transfers import Lines, Parties, in_holds
+from partywall.analyse.transfers import Lines, Parties, counted, in_holds
 from partywall.core.topology import Scope, Topology
 from partywall.record.recording import LINE_SHIFT, Kind, Recording
 from partywall.results import counts, result, sites
@@ -281,8 +281,7 @@ class Work:
 
     def _counts(self, row: int) -> list[Array]:
         """What `in_holds` asks of a line; shape (1, parties) each."""
-        lines = self.lines
-        return [one[[row]] for one in (lines.reads, lines.writes, lines.again, lines.loose)]
+        return [one[[row]] for one in counted(self.lines)]
 
     def _together(self, address: int, others: Array) -> Together:
         """The visits of a line by the words they use, those in one hold of its lock as one."""

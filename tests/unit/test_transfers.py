@@ -132,9 +132,10 @@ def test_holds_never_make_transfers_more(
     loose = [data.draw(st.integers(0, n - part)) for n, part in zip(both, again, strict=True)]
     of = [np.array([one]) for one in (reads, writes, again, loose)]
     every = transfers.transfers(of[0], of[1], others)
-    found = transfers.transfers(of[0], of[1], others, of[2], of[3])
+    found = transfers.transfers(*transfers.in_holds(of, others), others)
     assert 0 <= found[0] <= every[0]
-    assert transfers.transfers(of[0], of[1], others, 0 * of[2], of[3])[0] == every[0]
+    of[2] = 0 * of[2]
+    assert transfers.transfers(*transfers.in_holds(of, others), others)[0] == every[0]
 
 
 def test_holds_count_in_both_kinds_of_work_and_interrupts_have_none() -> None:
