@@ -185,7 +185,7 @@ impl State {
                 c.settle(Outcome::Left, &mut self.owners);
             }
             self.current = cpu;
-            self.owners.take_over(cpu);
+            self.owners.take_over();
         }
     }
 
@@ -263,7 +263,6 @@ impl State {
         self.locks.clear();
         self.delays = Delays::default();
         self.owners = Owners::default();
-        self.owners.take_over(self.current);
         self.closed = 0;
         self.active = true;
         self.started = Some(worked());

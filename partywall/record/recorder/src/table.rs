@@ -324,7 +324,7 @@ impl Tables {
             }
             let before = owners.visit(slot.owner, self.number);
             slot.turns
-                .visit(self.progress.now(), owners.slice(kind), before);
+                .visit(self.progress.now(), owners.slice(), before);
             slot.last = self.changes;
             self.again(key, seen, kind);
         }

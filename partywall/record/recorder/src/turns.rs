@@ -7,10 +7,8 @@
 //! go of and another takes up in one stretch of each. The other evidence is what the
 //! emulator's order does show: a party visits, another one does, and the first again.
 //! How often that is to be expected is told by in how many slices of the emulator's
-//! each party has turns: it may have many of them in one. Where no other CPU worked
-//! in between, nobody could have come, and one slice goes on.
+//! each party has turns: it may have many of them in one.
 
-use crate::format::kind;
 use crate::slots::{Slot, Table};
 
 /// Instructions of a long system call after which a new stretch begins.
@@ -132,10 +130,7 @@ pub struct Owners {
     last: Table<Owner>,
     /// Of each party, by its number, the number of its container; nobody is in none.
     containers: Vec<u32>,
-    /// The vCPU that the emulator runs.
-    running: u32,
-    /// Of each kind of work, which vCPU did some last, and the number of its slice.
-    slices: [(u32, u32); 1 << kind::BITS],
+    slice: u32,
 }
 
 impl Default for Owners {
@@ -143,8 +138,7 @@ impl Default for Owners {
         Owners {
             last: Table::default(),
             containers: vec![NOWHERE],
-            running: 0,
-            slices: [(u32::MAX, 0); 1 << kind::BITS],
+            slice: 0,
         }
     }
 }
@@ -186,23 +180,16 @@ impl Owners {
         }
     }
 
-    /// The emulator runs this vCPU from here on.
+    /// The emulator runs another vCPU: a slice begins.
     #[inline(always)]
-    pub fn take_over(&mut self, cpu: u32) {
-        self.running = cpu;
+    pub fn take_over(&mut self) {
+        self.slice += 1;
     }
 
-    /// The number of the slice in which work of this kind is done; never 0.
-    ///
-    /// A slice begins with the first work of the kind after another vCPU's.
+    /// The number of the slice that runs; never 0.
     #[inline(always)]
-    pub fn slice(&mut self, kind: u64) -> u32 {
-        let (cpu, slice) = &mut self.slices[kind as usize];
-        if *cpu != self.running {
-            *cpu = self.running;
-            *slice += 1;
-        }
-        *slice
+    pub fn slice(&self) -> u32 {
+        self.slice + 1
     }
 
     /// Host memory held, in bytes.
@@ -284,25 +271,12 @@ mod tests {
         let (mut owners, mut line) = (Owners::default(), Turns::NONE);
         for turn in 1..=9 {
             if turn % 3 == 0 {
-                owners.take_over(1);
-                owners.slice(kind::FOREGROUND);
-                owners.take_over(0);
+                owners.take_over();
+                owners.take_over();
             }
-            line.visit(turn, owners.slice(kind::FOREGROUND), by(false));
+            line.visit(turn, owners.slice(), by(false));
         }
         assert_eq!((line.turns, line.slices), (9, 4));
-    }
-
-    #[test]
-    fn a_slice_goes_on_if_other_cpus_did_no_such_work_meanwhile() {
-        let (mut owners, mut line) = (Owners::default(), Turns::NONE);
-        for turn in 1..=9 {
-            owners.take_over(1);
-            owners.slice(kind::BACKGROUND);
-            owners.take_over(0);
-            line.visit(turn, owners.slice(kind::FOREGROUND), by(false));
-        }
-        assert_eq!((line.turns, line.slices), (9, 1));
     }
 
     #[test]
