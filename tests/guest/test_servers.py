@@ -102,6 +102,8 @@ def busybox(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 LOOKS = "i=0; while [ $i -lt 60 ]; do : <$0; i=$((i + 1)); done"
+# Until who starts containers has gone, who opens files on the way.
+REST = "busybox sleep 1"
 BUSY = "while :; do :; done"
 
 
@@ -109,8 +111,8 @@ BUSY = "while :; do :; done"
     ("window", "script"),
     [
         # A line that has nothing is no line that was there before.
-        ("from=now,to=now", f"echo no; {LOOKS}; echo now; echo; {LOOKS}; echo now"),
-        ("signals", f"{LOOKS}; kill -USR1 $PPID; {LOOKS}; kill -USR2 $PPID; {BUSY}"),
+        ("from=now,to=now", f"echo no; {REST}; {LOOKS}; echo now; echo; {LOOKS}; echo now"),
+        ("signals", f"{REST}; {LOOKS}; kill -USR1 $PPID; {LOOKS}; kill -USR2 $PPID; {BUSY}"),
     ],
 )
 def test_a_window_is_where_the_program_says_without_markers(
@@ -154,6 +156,26 @@ def test_a_program_that_ends_before_its_window_did_is_told(
 ) -> None:
     words = ("check", "-n", "2", "--rootfs", busybox, "--window", window)
     done = partywall(*words, "--", "busybox", "sh", "-c", script)
+    refused(done, 3, "busybox", why)
+
+
+@pytest.mark.parametrize(
+    ("window", "script", "why"),
+    [
+        (
+            "from=redy,to=done",
+            "echo ready",
+            "printed no line in 18 s that its window opens at: ready",
+        ),
+        ("from=ready,to=done", "echo ready", "printed no line in 18 s that its window closes at"),
+        ("signals", "kill -USR2 $PPID", "sent no SIGUSR1 in 18 s"),
+    ],
+)
+def test_a_program_that_opens_no_window_is_told_before_the_guest_ends(
+    busybox: Path, window: str, script: str, why: str
+) -> None:
+    words = ("check", "-n", "2", "--rootfs", busybox, "--window", window, "--timeout", "20")
+    done = partywall(*words, "--", "busybox", "sh", "-c", f"{script}; exec busybox sleep 1000")
     refused(done, 3, "busybox", why)
 
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +26,9 @@ static int over, status;
 /* The line that the program is at, and the last one that it ended, for when it fails. */
 static char line[4096], last[4096];
 static size_t length;
+/* Seconds after which what did not come will not; 0 if nobody says. */
+static unsigned int allowed;
+static volatile sig_atomic_t late;
 
 static void give_up(const char *what) __attribute__((noreturn));
 
@@ -83,6 +87,46 @@ static void be_usual(void)
 	/* More than the launcher needs is what a service asked for. */
 	if (limit.rlim_max == 1 && setrlimit(RLIMIT_RTPRIO, &none))
 		fail("setrlimit");
+}
+
+static void is_late(int signal)
+{
+	(void)signal;
+	late = 1;
+}
+
+/*
+ * Who sleeps has the guest's clock run ahead, and init ends the guest after so many seconds
+ * of it.  A little before, what is waited for can be told.
+ */
+static void wait_no_longer(void)
+{
+	/* Who was just about to read is interrupted a second later. */
+	struct itimerval some = { .it_interval.tv_sec = 1 };
+	const struct sigaction action = { .sa_handler = is_late };
+	char words[4096] = "", *found;
+	int fd = open("/proc/cmdline", O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0) {
+		if (read(fd, words, sizeof(words) - 1) < 0)
+			*words = '\0';
+		close(fd);
+	}
+	found = strstr(words, "partywall.patience=");
+	if (!found)
+		return;
+	allowed = strtoul(strchr(found, '=') + 1, NULL, 10) * 9 / 10;
+	some.it_value.tv_sec = allowed;
+	if (sigaction(SIGALRM, &action, NULL) || setitimer(ITIMER_REAL, &some, NULL))
+		fail("setitimer");
+}
+
+static void wait_for_ever(void)
+{
+	const struct itimerval none = { .it_value.tv_sec = 0 };
+
+	if (setitimer(ITIMER_REAL, &none, NULL))
+		fail("setitimer");
 }
 
 /* A process group of its own, so that it can be stopped with what it starts in that. */
@@ -153,7 +197,7 @@ static int more(int from)
 		ssize_t got;
 
 		/* What it started may keep its output open. */
-		if (is_over() && poll(&any, 1, 0) <= 0)
+		if (late || (is_over() && poll(&any, 1, 0) <= 0))
 			return 0;
 		got = read(from, buffer, sizeof(buffer));
 		if (got < 0 && errno == EINTR)
@@ -196,10 +240,14 @@ static int has_come(int from, const char *text)
 
 static void missed(const char *which)
 {
-	char what[64];
+	char what[96];
 
-	snprintf(what, sizeof(what), " %s without the line that its window %s at",
-		 is_over() ? "ended" : "closed its output", which);
+	if (late)
+		snprintf(what, sizeof(what), " printed no line in %u s that its window %s at",
+			 allowed, which);
+	else
+		snprintf(what, sizeof(what), " %s without the line that its window %s at",
+			 is_over() ? "ended" : "closed its output", which);
 	give_up(what);
 }
 
@@ -218,6 +266,7 @@ static void by_lines(const struct plan *plan, char **command)
 
 	if (sigaction(SIGCHLD, &ended, NULL) || pipe2(out, O_CLOEXEC))
 		fail("pipe2");
+	wait_no_longer();
 	begin(command, out[1], NULL);
 	close(out[1]);
 	if (!has_come(out[0], from))
@@ -226,21 +275,30 @@ static void by_lines(const struct plan *plan, char **command)
 	if (!has_come(out[0], to))
 		missed("closes");
 	partywall_stop();
+	wait_for_ever();
 	/* What it prints from here on keeps it from nothing. */
 	while (more(out[0]))
 		;
 }
 
 /* Waits for a signal of the program's. */
-static void await(const sigset_t *any, int wanted, const char *otherwise)
+static void await(const sigset_t *any, int wanted, const char *name)
 {
+	char what[64];
+
 	for (;;) {
 		int got = sigwaitinfo(any, NULL);
 
 		if (got == wanted)
 			return;
-		if (got == SIGCHLD && is_over())
-			give_up(otherwise);
+		if (got == SIGCHLD && is_over()) {
+			snprintf(what, sizeof(what), " ended before its %s", name);
+			give_up(what);
+		}
+		if (late) {
+			snprintf(what, sizeof(what), " sent no %s in %u s", name, allowed);
+			give_up(what);
+		}
 	}
 }
 
@@ -254,11 +312,13 @@ static void by_signals(const struct plan *plan, char **command)
 	sigaddset(&any, SIGCHLD);
 	if (sigprocmask(SIG_BLOCK, &any, &usual))
 		fail("sigprocmask");
+	wait_no_longer();
 	begin(command, -1, &usual);
-	await(&any, SIGUSR1, " ended before its SIGUSR1");
+	await(&any, SIGUSR1, "SIGUSR1");
 	open_together(plan);
-	await(&any, SIGUSR2, " ended before its SIGUSR2");
+	await(&any, SIGUSR2, "SIGUSR2");
 	partywall_stop();
+	wait_for_ever();
 }
 
 void opened(const struct plan *plan, const char *how, char **command)
