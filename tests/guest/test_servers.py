@@ -102,7 +102,7 @@ def busybox(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 LOOKS = "i=0; while [ $i -lt 60 ]; do : <$0; i=$((i + 1)); done"
-# Until who starts containers has gone, who opens files on the way.
+# Until who starts containers is done, who may open files on the way.
 REST = "busybox sleep 1"
 BUSY = "while :; do :; done"
 
