@@ -20,7 +20,7 @@ from partywall.core.topology import Topology
 from partywall.measure.run import DEFAULT_CONTAINERS
 from partywall.record.functions import in_source
 from partywall.report.words import plain
-from partywall.workloads import Root, Service, Workload
+from partywall.workloads import PEERS, Peer, Root, Service, Workload
 from partywall.workloads import compose as composed
 from partywall.workloads.opening import Opening, opening
 from partywall.workloads.service import ALL
@@ -42,6 +42,7 @@ class Program:
     client: str | None = None
     service: Service | None = None
     opening: Opening | None = None
+    peer: Peer | None = None
 
     def shape(self, containers: int | None, cpus: int | None) -> Topology | None:
         """Return the topology asked for, if any: on the command line, or by a service."""
@@ -88,6 +89,10 @@ class Program:
                 "--client asks a server in a root of its own",
                 "give that with --image, --rootfs or --debian",
             )
+        if self.peer is not None and self.client is None:
+            raise UsageProblem(
+                "--peer says where --client runs, and there is none", "say what asks the server"
+            )
         if self.threads and not self.file:
             raise UsageProblem("--threads belongs to --will-it-scale", "leave it out")
         asked = {
@@ -106,6 +111,7 @@ class Program:
                 marked=self.marked,
                 window=self.ops,
                 client=self.client,
+                peer=self.peer,
                 service=self.service,
                 opening=self.opening,
             )
@@ -198,7 +204,14 @@ _OPTIONS = (
     click.option(
         "--client",
         metavar="COMMAND",
-        help="What asks COMMAND, a server, in the same container; {requests}: how many times.",
+        help="What asks COMMAND, a server, in the same container; {requests}: how many times; "
+        "{server}: its address.",
+    ),
+    click.option(
+        "--peer",
+        type=click.Choice(list(PEERS)),
+        help="--client has a container of its own, and asks over a bridge, as in Docker's default "
+        "network: on the CPUs of COMMAND, or on as many others.",
     ),
     click.option(
         "--will-it-scale",
@@ -276,6 +289,7 @@ def program_options(function: Callable[..., int]) -> Callable[..., int]:
         service_name: str | None,
         images: tuple[str, ...],
         client: str | None,
+        peer: Peer | None,
         **others: Any,
     ) -> int:
         roots = [root for root in (rootfs, image, debian) if root]
@@ -306,6 +320,7 @@ def program_options(function: Callable[..., int]) -> Callable[..., int]:
             client,
             service,
             opens,
+            peer,
         )
         return function(program=program, **others)
 

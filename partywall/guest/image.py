@@ -19,12 +19,18 @@ from partywall.core import packages
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
 from partywall.core.topology import Layers, Profiles, Topology
-from partywall.guest import asked, bundle, oci, rooted
+from partywall.guest import asked, bundle, oci, peers, rooted
 from partywall.guest.cpio import Archive
 from partywall.guest.rooted import LAUNCHER
 from partywall.guest.roots import Fitted, choose
 from partywall.kernels import Kernel, module_closure
-from partywall.workloads import Workload, build_server, build_workload, compile_static
+from partywall.workloads import (
+    Workload,
+    build_network,
+    build_server,
+    build_workload,
+    compile_static,
+)
 
 GUEST_FILES = Path(__file__).resolve().parent / "files"
 PROGRAM_DIR = "/usr/lib/partywall"
@@ -136,6 +142,8 @@ def base(kernel: Kernel, workload: Workload, progress: Progress) -> bytes:
         # The image of its containers is on a disk.
         launcher = build_server(progress) if workload.client else build_workload(None, progress)
         archive.file(LAUNCHER[1:], launcher.read_bytes(), 0o755)
+        if workload.peer is not None:
+            archive.file("sbin/network", build_network(progress).read_bytes(), 0o755)
         archive.directory("layer")
         return archive.pack()
     if workload.command:
@@ -171,13 +179,15 @@ def job(
     the root of a workload's containers is on, if it is not ours; ``step``: operations
     around which memory is looked at afterwards, 0 for none.
     """
+    numbers = range(topology.containers)
     if disk is not None:
-        arguments = [rooted.INSIDE, *rooted.arguments(workload, disk.start)]
+        start = disk.start
+        commands = [[rooted.INSIDE, *rooted.arguments(workload, start, one)] for one in numbers]
     elif workload.command:
-        arguments = [LAUNCHER, f"{PROGRAM_DIR}/{workload.name}"]
-        arguments += workload.command[1:]
+        program = f"{PROGRAM_DIR}/{workload.name}"
+        commands = [[LAUNCHER, program, *workload.command[1:]]] * topology.containers
     else:
-        arguments = [f"{PROGRAM_DIR}/{workload.name}"]
+        commands = [[f"{PROGRAM_DIR}/{workload.name}"]] * topology.containers
     told = {
         "PW_MARKED": str(int(workload.marked)),
         "PW_VARIANT": workload.variant,
@@ -194,7 +204,6 @@ def job(
         told["PW_STEP"] = str(step)
     if milliseconds:
         told["PW_MILLISECONDS"] = str(milliseconds)
-    commands = [arguments] * topology.containers
     more = oci.USUAL if disk is None else rooted.CONFINEMENT
     archive = containers(
         workload,
@@ -205,10 +214,22 @@ def job(
         more=more,
         disk=disk,
         profiles=profiles,
+        clients=[rooted.client(workload, one) for one in numbers] if workload.peer else (),
     )
     if layers == "own":
         archive.file("job/own-layers", b"")
     return archive.pack()
+
+
+def _place(number: int, topology: Topology) -> dict[str, str]:
+    """Return what a container is told of where it runs."""
+    return {
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+        "PW_BARRIER": "/run/partywall",
+        "PW_CPU": str(number * topology.cpus),
+        "PW_CPUS": str(topology.cpus),
+        "PW_PROCS": str(topology.total),
+    }
 
 
 def containers(
@@ -222,29 +243,25 @@ def containers(
     disk: Fitted | None = None,
     profiles: Profiles = "shared",
     own: Sequence[dict[str, str]] = (),
+    clients: Sequence[list[str]] = (),
 ) -> Archive:
     """Return an archive of containers that are confined as a workload is.
 
     ``commands``: what each runs; ``told``: environment beside what says where it runs;
-    ``own``: of each container, more of it;
+    ``own``: of each container, more of it; ``clients``: what asks each, from a container
+    beside it;
     ``disk``, ``profiles``: as for `job`.
     """
     archive = Archive()
     apparmor = confined and workload.apparmor == "docker"
-    for number, command in enumerate(commands):
-        first = number * topology.cpus
-        environment = (told | (own[number] if own else {})) | {
-            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-            "PW_BARRIER": "/run/partywall",
-            "PW_CPU": str(first),
-            "PW_CPUS": str(topology.cpus),
-            "PW_PROCS": str(topology.total),
-        }
+
+    def put(number: int, side: peers.Side, command: list[str], more_told: dict[str, str]) -> None:
+        cpus = peers.cpus(workload, topology, number, side)
         config = oci.config(
             number=number,
-            cpus=range(first, first + topology.cpus),
+            cpus=cpus,
             arguments=command,
-            environment=environment,
+            environment=told | more_told | _place(number, topology) | peers.environment(workload),
             capabilities=workload.capabilities,
             confined=confined,
             apparmor=apparmor,
@@ -254,20 +271,32 @@ def containers(
             profile=oci.apparmor_profile(number, profiles),
             dropped=() if workload.service is None else workload.service.dropped,
         )
+        at = f"job/{number if side == 'server' else peers.name(number, side)}"
         if disk is not None:
             config = rooted.config(config, disk.start, files=workload.files is not None)
-            if workload.service is not None:
-                config = asked.config(config, workload.service, topology.cpus)
-            for name, data in rooted.files(number, workload).items():
-                archive.file(f"job/{number}/{name}", data)
+            if workload.service is not None and side == "server":
+                config = asked.config(config, workload.service, len(cpus))
+            for name, data in rooted.files(number, workload, side).items():
+                archive.file(f"{at}/{name}", data)
+        if workload.peer is not None:
+            config = peers.config(config, number, side)
         if workload.opening is not None:
             process = config["process"]
             process["rlimits"] = workload.opening.allowed(process.get("rlimits", []))
-        archive.file(f"job/{number}/config.json", json.dumps(config, indent=1).encode())
+        archive.file(f"{at}/config.json", json.dumps(config, indent=1).encode())
         owner = oci.first_uid(number, more.users)
-        archive.file(f"job/{number}/owner", f"{owner}:{owner}\n".encode())
-    names = " ".join(map(str, range(topology.containers)))
-    archive.file("job/containers", f"{names}\n".encode())
+        archive.file(f"{at}/owner", f"{owner}:{owner}\n".encode())
+
+    names = []
+    for number, command in enumerate(commands):
+        put(number, "server", command, own[number] if own else {})
+        names.append(str(number))
+    for number, command in enumerate(clients):
+        put(number, "client", [rooted.INSIDE, "0", *command], {})
+        names.append(peers.name(number, "client"))
+    if clients:
+        archive.file("job/peers", f"{len(clients)}\n".encode())
+    archive.file("job/containers", f"{' '.join(names)}\n".encode())
     if apparmor:
         numbers = range(topology.containers)
         known_as = dict.fromkeys(oci.apparmor_profile(number, profiles) for number in numbers)

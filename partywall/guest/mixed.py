@@ -22,7 +22,9 @@ def job(each: Round, topology: Topology, *, confined: bool, disk: Fitted) -> Arc
         "PW_PATIENCE": str(rooted.patience(topology)),
         "PW_MIX": f"{each.first} {both[0]} {both[1]}",
     }
-    commands = [[rooted.INSIDE, *rooted.arguments(each.of(one), disk.start)] for one in numbers]
+    commands = [
+        [rooted.INSIDE, *rooted.arguments(each.of(one), disk.start, one)] for one in numbers
+    ]
     own = [
         {
             "PW_VARIANT": each.of(one).variant,
@@ -40,4 +42,5 @@ def job(each: Round, topology: Topology, *, confined: bool, disk: Fitted) -> Arc
         more=rooted.CONFINEMENT,
         disk=disk,
         own=own,
+        clients=[rooted.client(each.of(one), one) for one in numbers] if each.workload.peer else (),
     )

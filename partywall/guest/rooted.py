@@ -14,9 +14,10 @@ from typing import Any
 
 from partywall.core.errors import UsageProblem
 from partywall.core.topology import Topology
+from partywall.guest import peers
 from partywall.guest.oci import Confinement
 from partywall.guest.roots.disks import Start
-from partywall.workloads import Workload
+from partywall.workloads import SERVER, Workload
 
 LAUNCHER = "/usr/lib/partywall-launch"
 INSIDE = "/run/partywall-launch"
@@ -37,23 +38,30 @@ def patience(topology: Topology) -> int:
     return PATIENCE * topology.total
 
 
-def arguments(workload: Workload, start: Start) -> list[str]:
-    """Return what the launcher is to start."""
+def arguments(workload: Workload, start: Start, number: int) -> list[str]:
+    """Return what the launcher of a container of this number is to start."""
     command = list(workload.command or start.args)
     if not command:
         raise UsageProblem(
             f"{workload.name} does not say what it runs", "name a program of it behind --"
         )
     if workload.client:
-        return [str(len(command)), *command, *workload.client]
+        asks = [] if workload.peer else client(workload, number)
+        return [str(len(command)), *command, *asks]
     return command
 
 
-def files(number: int, workload: Workload) -> dict[str, bytes]:
+def client(workload: Workload, number: int) -> list[str]:
+    """Return the command that asks the server of this number."""
+    return [word.replace(SERVER, peers.asked_at(workload, number)) for word in workload.client]
+
+
+def files(number: int, workload: Workload, side: peers.Side = "server") -> dict[str, bytes]:
     """Return files of a container's own, beside its config.json."""
-    name = f"c{number}"
+    name = peers.name(number, side)
+    address = peers.address(number, side) if workload.peer else "127.0.1.1"
     found = {
-        "hosts": f"127.0.0.1\tlocalhost\n::1\tlocalhost\n127.0.1.1\t{name}\n".encode(),
+        "hosts": f"127.0.0.1\tlocalhost\n::1\tlocalhost\n{address}\t{name}\n".encode(),
         "hostname": f"{name}\n".encode(),
     }
     return found if workload.files is None else found | {"files": archive(workload.files)}

@@ -44,6 +44,11 @@ def prepared(plan: Plan, each: Round) -> tuple[Plan, Round]:
             f"{each.title}: the two have different roots, and a guest has one",
             "servers of --debian and ready-made ones go together, or two of one image",
         )
+    if mine.peer != other.peer:
+        raise UsageProblem(
+            f"{each.title}: the client of one has a container of its own, the other's has not",
+            "ask both from where their servers are, or both as --peer says",
+        )
     if alike(mine) != alike(other):
         raise UsageProblem(
             f"{each.title}: the two are confined differently, and all containers alike",

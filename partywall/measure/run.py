@@ -16,7 +16,7 @@ from partywall.core.apart import Apart
 from partywall.core.errors import EnvironmentProblem, PartywallError
 from partywall.core.progress import Progress
 from partywall.core.topology import Layers, Profiles, Topology
-from partywall.guest import image, processor, qemu
+from partywall.guest import image, peers, processor, qemu
 from partywall.guest.qemu import Qemu
 from partywall.kernels import Kernel
 from partywall.measure import memory
@@ -68,7 +68,7 @@ class Wanted:
             kernel=self.kernel,
             qemu=machine,
             workload=workload,
-            topology=shape,
+            topology=peers.topology(workload, shape),
             confined=self.confined,
             threshold=self.threshold,
             at=self.at,

@@ -4,6 +4,7 @@
 from partywall.workloads.command import from_command, from_iterations, from_root
 from partywall.workloads.programs import (
     build_keeper,
+    build_network,
     build_referee,
     build_rounds,
     build_server,
@@ -11,17 +12,21 @@ from partywall.workloads.programs import (
     build_workload,
     compile_static,
 )
-from partywall.workloads.root import Root, joined
+from partywall.workloads.root import PEERS, SERVER, Peer, Root, joined
 from partywall.workloads.served import load as load_servers
 from partywall.workloads.service import Service
 from partywall.workloads.workload import DIRECTORY, Workload, load, one, select
 
 __all__ = [
     "DIRECTORY",
+    "PEERS",
+    "SERVER",
+    "Peer",
     "Root",
     "Service",
     "Workload",
     "build_keeper",
+    "build_network",
     "build_referee",
     "build_rounds",
     "build_server",

@@ -12,7 +12,15 @@ from typing import Any
 from partywall.core import elf
 from partywall.core.errors import UsageProblem
 from partywall.workloads.opening import Opening
-from partywall.workloads.root import COUNT, Root
+from partywall.workloads.root import (
+    COUNT,
+    PEER_MODULES,
+    PEER_OPTIONS,
+    PEERS,
+    SERVER,
+    Peer,
+    Root,
+)
 from partywall.workloads.service import Service
 from partywall.workloads.workload import Workload
 
@@ -96,6 +104,7 @@ def from_root(
     marked: bool | None,
     window: int | None,
     client: str | None = None,
+    peer: Peer | None = None,
     service: Service | None = None,
     opening: Opening | None = None,
 ) -> Workload:
@@ -103,7 +112,8 @@ def from_root(
 
     ``command`` empty: what an image says that it runs. ``marked``, ``window``: as for
     `from_command`, but that nobody looks into the program. ``client``: a command that asks
-    it, as a server, in the same container; ``service``: what the containers are to be;
+    it, as a server, in the same container, or as ``peer`` says; ``service``: what the
+    containers are to be;
     ``opening``: where the window is of what nobody asks.
     """
     if not command and root.kind != "image":
@@ -133,17 +143,26 @@ def from_root(
             **common,
         )
     words = _words(client)
+    if peer is not None and not any(SERVER in word for word in words):
+        raise UsageProblem(
+            f"--client has to be told whom it asks from another container: {SERVER} is to be in it",
+            f"such as --client 'redis-benchmark -h {SERVER} -n {COUNT}'",
+        )
     if marked is not None or opening is not None:
         raise UsageProblem(
             "--client has its window opened and closed for it",
             f"leave --{'window' if opening else 'markers'} out",
         )
+    told = f", {PEERS[peer]}" if peer else ""
     return Workload(
-        operation=f"one request of {Path(words[0]).name} to {name} of {root.told}",
+        operation=f"one request of {Path(words[0]).name} to {name} of {root.told}{told}",
         warmup=REQUESTS_WARMUP,
         window=window or REQUESTS_WINDOW,
         marked=False,
         client=words,
+        peer=peer,
+        options=PEER_OPTIONS if peer else (),
+        modules=PEER_MODULES if peer else (),
         **common,
     )
 

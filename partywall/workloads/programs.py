@@ -115,7 +115,14 @@ def build_referee(progress: Progress) -> Path:
 def build_server(progress: Progress) -> Path:
     """Return the static program that starts a server and its client, and marks the window."""
     harness = DIRECTORY / "harness"
-    sources = [harness / name for name in ("spread.c", "barrier.c", "listens.c", "serve.c")]
+    names = ("spread.c", "barrier.c", "listens.c", "processes.c", "peer.c", "serve.c")
+    return compile_static([harness / name for name in names], harness, progress)
+
+
+def build_network(progress: Progress) -> Path:
+    """Return the static program that makes what joins containers, in no container."""
+    harness = DIRECTORY / "harness"
+    sources = [harness / name for name in ("spread.c", "barrier.c", "network.c")]
     return compile_static(sources, harness, progress)
 
 

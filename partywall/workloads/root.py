@@ -12,6 +12,22 @@ COUNT = "{requests}"
 """In a client's command, how many requests it makes."""
 
 
+SERVER = "{server}"
+"""In a client's command, the address of what it asks."""
+
+Peer = Literal["same-cpus", "own-cpus"]
+"""Where a client in a container of its own runs: on the server's CPUs, or on as many others."""
+
+PEER_OPTIONS = ("CONFIG_NET_NS", "CONFIG_INET", "CONFIG_VETH", "CONFIG_BRIDGE")
+PEER_MODULES = ("veth", "bridge")
+
+PEERS: dict[Peer, str] = {
+    "same-cpus": "from a container of its own on the same CPUs",
+    "own-cpus": "from a container of its own on CPUs of its own",
+}
+"""For people."""
+
+
 class Root(BaseModel):
     """A root file system by its source.
 

@@ -10,7 +10,14 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from partywall.core.errors import UsageProblem
-from partywall.workloads.root import COUNT, Root
+from partywall.workloads.root import (
+    COUNT,
+    PEER_MODULES,
+    PEER_OPTIONS,
+    SERVER,
+    Peer,
+    Root,
+)
 from partywall.workloads.workload import Workload, read_toml
 
 DIRECTORY = Path(__file__).resolve().parent / "servers"
@@ -26,8 +33,10 @@ class _Client(BaseModel):
     server: str | None = None
     """What it asks, if not the file's."""
     client: str | None = None
-    """Command; ``{requests}`` stands for how many it makes. None: the server is none, and an
-    operation is one run of it."""
+    """Command; ``{requests}`` stands for how many it makes, ``{server}`` for whom it asks.
+    None: the server is none, and an operation is one run of it."""
+    peer: Peer | None = None
+    """It has a container of its own."""
 
 
 class _File(BaseModel):
@@ -65,6 +74,8 @@ def _read(path: Path) -> list[tuple[Workload, bool]]:
     for name, one in raw.variants.items():
         if one.client is not None and COUNT not in one.client:
             raise UsageProblem(f"{path}: variants.{name}.client: it has no {COUNT}")
+        if one.peer is not None and SERVER not in (one.client or ""):
+            raise UsageProblem(f"{path}: variants.{name}.client: it has no {SERVER}")
         if one.client is None and raw.window != 1:
             raise UsageProblem(f"{path}: window: without a client it is one run of the server")
     if raw.files is not None and not (path.parent / raw.files).is_dir():
@@ -76,6 +87,9 @@ def _read(path: Path) -> list[tuple[Workload, bool]]:
                 operation=one.operation,
                 command=tuple(shlex.split(one.server or raw.server)),
                 client=tuple(shlex.split(one.client or "")),
+                peer=one.peer,
+                options=PEER_OPTIONS if one.peer else (),
+                modules=PEER_MODULES if one.peer else (),
                 marked=False,
                 **common,
             ),

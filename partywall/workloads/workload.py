@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from partywall.core.errors import UsageProblem
 from partywall.core.topology import Scope
 from partywall.workloads.opening import Opening
-from partywall.workloads.root import Root
+from partywall.workloads.root import Peer, Root
 from partywall.workloads.service import Service
 
 DIRECTORY = Path(__file__).resolve().parent / "library"
@@ -90,6 +90,8 @@ class Workload(_Facts):
     """A folder that ``command`` finds as an archive beside its root."""
     client: tuple[str, ...] = ()
     """What asks ``command``, a server, in the same container; an operation is a request."""
+    peer: Peer | None = None
+    """The client has a container of its own, and asks over a bridge."""
     service: Service | None = None
     """What its containers are to be beside what their image says."""
 

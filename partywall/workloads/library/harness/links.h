@@ -6,6 +6,7 @@
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -137,6 +138,20 @@ static inline void set_link(const char *name, int up, const char *master)
 	if (master)
 		attribute(made, IFLA_MASTER, &index, sizeof(index));
 	ask("RTM_NEWLINK of a link");
+}
+
+static inline void give_address(const char *name, struct in_addr address, unsigned char prefix)
+{
+	const struct ifaddrmsg body = {
+		.ifa_family = AF_INET,
+		.ifa_prefixlen = prefix,
+		.ifa_index = if_nametoindex(name),
+	};
+	struct nlmsghdr *made = message(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK, &body,
+					sizeof(body));
+
+	attribute(made, IFA_LOCAL, &address, sizeof(address));
+	ask("RTM_NEWADDR");
 }
 
 static inline void netlink_open(int protocol)

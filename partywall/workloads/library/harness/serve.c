@@ -2,12 +2,16 @@
 /*
  * Measures a server while a client asks it, both strangers to the harness:
  *
- *	partywall-launch WORDS SERVER [ARGUMENT ...] CLIENT [ARGUMENT ...]
+ *	partywall-launch WORDS SERVER [ARGUMENT ...] [CLIENT [ARGUMENT ...]]
  *
  * WORDS: how many the server's command has. In the client's, {requests} stands for how many
  * it is to make. Two runs of it to their end show how many segments the kernel sends for a
  * request: what a run sends besides is in both. The window is a stretch of a third run, on all
  * CPUs of the container, and the segments of it tell how many requests it had.
+ *
+ * PW_PEER: a folder in which a container of the client's own is told to ask (peer.h); it is
+ * that container where the server has 0 words. PW_APART: it has CPUs of its own, which are in
+ * the window as well.
  *
  * PW_MIX: on a mixed machine, from which container on another server runs, and the windows of
  * the first one and of that one, in requests. The stretch is as long as the slower one needs.
@@ -15,8 +19,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,9 +32,10 @@
 #include "harness.h"
 #include "listens.h"
 #include "partywall.h"
+#include "peer.h"
+#include "processes.h"
 #include "spread.h"
 
-#define COUNT "{requests}"
 #define SECOND_NS 1000000000L
 #define MOMENT_NS (SECOND_NS / 50)
 #define TRIES 50
@@ -45,7 +48,10 @@
 /* As much again where another server may be so much slower. */
 #define MIXED 10
 
-static pid_t server;
+static pid_t server, asking;
+static char **client;
+/* Of who asks in our stead. */
+static struct box *box;
 static unsigned int container;
 /* By the guest's clock, in which who waits for a disk or a timer waits for nothing. */
 static long patience, unusual;
@@ -74,25 +80,6 @@ static int said(void)
 	if (fd < 0)
 		fail("memfd_create");
 	return fd;
-}
-
-/* The last line of what somebody said, behind a colon; empty if that is nothing. */
-static const char *last_line(int fd)
-{
-	static char text[514];
-	off_t end = lseek(fd, 0, SEEK_END), from = end > 511 ? end - 511 : 0;
-	ssize_t length = pread(fd, text + 2, sizeof(text) - 3, from);
-	char *line;
-
-	text[2 + (length > 0 ? length : 0)] = '\0';
-	while (length > 0 && strchr("\r\n ", text[1 + length]))
-		text[1 + length--] = '\0';
-	if (length <= 0)
-		return "";
-	line = strrchr(text + 2, '\n');
-	line = line ? line - 1 : text;
-	memcpy(line, ": ", 2);
-	return line;
 }
 
 /* Ends with the last line of what somebody said. */
@@ -137,47 +124,32 @@ static void wait_on(struct wait *w, const char *what, int fd)
 	rest(t - w->begun < unusual ? MOMENT_NS / 20 : (t - w->begun) / 16);
 }
 
-static pid_t begin(char **command, int output)
-{
-	pid_t pid = fork();
-
-	if (pid < 0)
-		fail("fork");
-	if (!pid) {
-		int nothing = open("/dev/null", O_RDONLY);
-
-		if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(output, 1) < 0 ||
-		    dup2(output, 2) < 0)
-			fail("/dev/null");
-		execvp(command[0], command);
-		dprintf(output, "%s: %s\n", command[0], strerror(errno));
-		_exit(127);
-	}
-	return pid;
-}
-
 /* What server and client leave behind ends with us, their first process. */
-static int is_over(pid_t pid, int *status)
+static int is_over(int *status)
 {
-	int any;
+	int any, over = 0;
 	pid_t gone;
 
 	while ((gone = waitpid(-1, &any, WNOHANG)) > 0) {
 		if (gone == server)
 			give_up("the server ended", said_by_server);
-		if (gone == pid) {
-			*status = any;
-			return 1;
-		}
+		if (gone != asking)
+			continue;
+		*status = any;
+		over = 1;
 	}
-	return 0;
+	if (box && atomic_load(&box->over) == atomic_load(&box->begun)) {
+		*status = box->status;
+		over = 1;
+	}
+	return over;
 }
 
 static void check_server(void)
 {
 	int status;
 
-	is_over(0, &status);
+	is_over(&status);
 }
 
 /* Of a line of names and one of numbers, that of one name. */
@@ -216,55 +188,49 @@ static unsigned long segments(void)
 }
 
 /* Begins the client for so many requests. */
-static pid_t ask(char **client, unsigned long requests)
+static void ask(unsigned long requests)
 {
-	unsigned int words = 0, n;
-
-	while (client[words])
-		words++;
-	char *own[words + 1];
-
-	for (n = 0; n < words; n++) {
-		char *at = strstr(client[n], COUNT);
-
-		own[n] = client[n];
-		if (at && asprintf(&own[n], "%.*s%lu%s", (int)(at - client[n]), client[n],
-				   requests, at + strlen(COUNT)) < 0)
-			fail("asprintf");
-	}
-	own[words] = NULL;
-	if (ftruncate(said_by_client, 0) || lseek(said_by_client, 0, SEEK_SET))
-		fail("ftruncate");
-	return begin(own, said_by_client);
+	if (box)
+		peer_order(box, ORDER_ASK, requests);
+	else
+		asking = begin_asking(client, requests, said_by_client);
 }
 
-static int client_ends(pid_t pid)
+static int client_ends(void)
 {
 	int status;
 
 	struct wait w = { 0 };
 
-	while (!is_over(pid, &status))
+	while (!is_over(&status))
 		wait_on(&w, "the client does not end", said_by_client);
 	return status;
 }
 
 /* The client to its end, which has to be a good one. */
-static void run_client(char **client, unsigned long requests)
+static void run_client(unsigned long requests)
 {
-	if (client_ends(ask(client, requests)))
+	ask(requests);
+	if (client_ends())
 		give_up("the client failed", said_by_client);
 }
 
 /* The first time, until it ends well: a server may not answer as soon as it listens. */
-static void run_client_at_last(char **client, unsigned long requests)
+static void run_client_at_last(unsigned long requests)
 {
 	for (int n = 1; n < TRIES; n++) {
-		if (!client_ends(ask(client, requests)))
+		ask(requests);
+		if (!client_ends())
 			return;
 		rest(MOMENT_NS);
 	}
-	run_client(client, requests);
+	ask(requests);
+	if (!client_ends())
+		return;
+	if (box)
+		dprintf(STDERR_FILENO, "partywall: hint: it asks from another container: the server "
+			"has to listen to 0.0.0.0\n");
+	give_up("the client failed", said_by_client);
 }
 
 static void await_server(void)
@@ -275,25 +241,6 @@ static void await_server(void)
 		check_server();
 		wait_on(&w, "the server listens to no TCP port", said_by_server);
 	}
-}
-
-/* The window opens, or closes, on each CPU of the container. */
-static void mark(const struct plan *plan, int opens)
-{
-	cpu_set_t all;
-
-	if (sched_getaffinity(0, sizeof(all), &all))
-		fail("sched_getaffinity");
-	for (unsigned int slot = 0; slot < plan->cpus; slot++) {
-		if (plan->cpus > 1)
-			pin(cpu_of(plan, slot));
-		if (opens)
-			partywall_start();
-		else
-			partywall_stop();
-	}
-	if (plan->cpus > 1 && sched_setaffinity(0, sizeof(all), &all))
-		fail("sched_setaffinity");
 }
 
 /* Which of two servers a container has, how many have each, and what a window of each is. */
@@ -344,15 +291,20 @@ int main(int argc, char **argv)
 	struct mix mix;
 	struct barrier *b;
 	struct plan plan;
+	const char *folder = getenv("PW_PEER");
 	double each, rate, lasts;
 	long begun, first, took;
-	char **client;
-	pid_t pid;
-	int status;
+	int status, apart;
 
-	words = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
-	if (!words || argc < 3 + (int)words)
+	if (argc < 3)
 		return 2;
+	words = strtoul(argv[1], NULL, 10);
+	client = argv + 2 + words;
+	if (folder && !words)
+		peer_obey(folder, client);
+	if (!words || argc < 2 + (int)words + !folder)
+		return 2;
+	apart = !!getenv("PW_APART");
 	plan_read(&plan);
 	containers = plan.procs / plan.cpus;
 	container = plan.first_cpu / plan.cpus;
@@ -360,16 +312,17 @@ int main(int argc, char **argv)
 	patience = atol(getenv("PW_PATIENCE") ?: "60") * SECOND_NS;
 	unusual = LONG_NS * plan.procs;
 	b = barrier_keep(plan.barrier);
-	client = argv + 2 + words;
 	char *serves[words + 1];
 
 	memcpy(serves, argv + 2, words * sizeof(*serves));
 	serves[words] = NULL;
 	said_by_server = said();
-	said_by_client = said();
+	if (folder)
+		box = peer_box(folder);
+	said_by_client = folder ? peer_said(folder) : said();
 	server = begin(serves, said_by_server);
 	await_server();
-	run_client_at_last(client, plan.warmup);
+	run_client_at_last(plan.warmup);
 
 	/* Side by side, as in the window. */
 	gate_wait(b, &b->here, containers);
@@ -377,11 +330,11 @@ int main(int argc, char **argv)
 	many = few * LONGER;
 	sent[0] = segments();
 	begun = now();
-	run_client(client, few);
+	run_client(few);
 	first = now() - begun;
 	sent[1] = segments();
 	begun = now();
-	run_client(client, many);
+	run_client(many);
 	took = now() - begun;
 	sent[2] = segments();
 	each = ((double)sent[2] - sent[1] - (sent[1] - sent[0])) / (many - few);
@@ -389,8 +342,8 @@ int main(int argc, char **argv)
 		give_up("requests of the client don't show as TCP or UDP", said_by_client);
 
 	gate_wait(b, &b->settled, containers);
-	window = plan.window * plan.cpus;
-	pid = ask(client, few + window * LASTS * (getenv("PW_MIX") ? MIXED : 1));
+	window = plan.window * own_cpus();
+	ask(few + window * LASTS * (getenv("PW_MIX") ? MIXED : 1));
 	/* It begins as the first one did, which had as much to do before it asked. */
 	rest(first);
 	gate_wait(b, &b->looks[0], containers);
@@ -404,13 +357,17 @@ int main(int argc, char **argv)
 	/* One length for all: the emulator gives its CPUs uneven shares of a short time. */
 	atomic_fetch_add(&b->asks[mix.side].done, (unsigned long)rate);
 	gate_wait(b, &b->start, containers);
-	lasts = window_seconds(&mix, b, plan.cpus);
+	lasts = window_seconds(&mix, b, own_cpus());
 	before = segments();
-	mark(&plan, 1);
+	if (apart)
+		peer_order(box, ORDER_OPEN, 0);
+	mark(1);
 	rest(lasts * SECOND_NS);
-	mark(&plan, 0);
+	mark(0);
+	if (apart)
+		peer_order(box, ORDER_CLOSE, 0);
 	after = segments();
-	if (is_over(pid, &status))
+	if (is_over(&status))
 		give_up("the client ended before the window did", said_by_client);
 	printf("\nPARTYWALL requests %u %.0f %.0f\n", container,
 	       (after - before) / each * 1000, each * 1000);

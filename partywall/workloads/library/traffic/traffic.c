@@ -39,22 +39,6 @@ static void enter(int fd)
 	check(setns(fd, CLONE_NEWNET), "setns");
 }
 
-/* The device of the namespace that we are in: its only one but loopback. */
-static void give_address(enum side side)
-{
-	const struct ifaddrmsg body = {
-		.ifa_family = AF_INET,
-		.ifa_prefixlen = 16,
-		.ifa_index = if_nametoindex("eth0"),
-	};
-	struct nlmsghdr *made = message(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK, &body,
-					sizeof(body));
-
-	attribute(made, IFA_LOCAL, &addresses[side].sin_addr, sizeof(struct in_addr));
-	ask("RTM_NEWADDR");
-	set_link("eth0", 1, NULL);
-}
-
 /* As of a container of its own: a namespace with an end of a pair, whose other is in the bridge. */
 static void make_side(int host, enum side side, unsigned int number)
 {
@@ -75,7 +59,8 @@ static void make_side(int host, enum side side, unsigned int number)
 	close(netlink);
 	enter(spaces[side]);
 	netlink_open(NETLINK_ROUTE);
-	give_address(side);
+	give_address("eth0", addresses[side].sin_addr, 16);
+	set_link("eth0", 1, NULL);
 	close(netlink);
 }
 

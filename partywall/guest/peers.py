@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Pairs of containers on one bridge: a server's, and one of who asks it.
+
+What joins them is there before they start: ``harness/network.c``.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address
+from typing import Any, Literal
+
+from partywall.core.topology import Topology
+from partywall.workloads import Workload
+
+FOLDER = "/run/partywall-peer"
+"""Where both of a pair have the folder by which one tells the other what to do."""
+
+NETWORK = IPv4Address("172.17.0.0")
+"""Docker's, with the bridge's address behind it; as in network.c."""
+
+Side = Literal["server", "client"]
+_LETTERS: dict[Side, str] = {"server": "c", "client": "p"}
+
+
+def name(number: int, side: Side = "server") -> str:
+    """Return what a container calls itself."""
+    return f"{_LETTERS[side]}{number}"
+
+
+def address(number: int, side: Side = "server") -> str:
+    """Return the address of a container on the bridge."""
+    return str(NETWORK + 2 + 2 * number + (side == "client"))
+
+
+def asked_at(workload: Workload, number: int) -> str:
+    """Return the address at which a client finds the server of its number."""
+    return address(number) if workload.peer else "127.0.0.1"
+
+
+def cpus(workload: Workload, topology: Topology, number: int, side: Side = "server") -> range:
+    """Return the CPUs that a container has, of those of its pair."""
+    first, many = number * topology.cpus, topology.cpus
+    if workload.peer == "own-cpus":
+        many //= 2
+        first += many * (side == "client")
+    return range(first, first + many)
+
+
+def topology(workload: Workload, asked: Topology) -> Topology:
+    """Return how many CPUs each pair has in all, ``asked`` being what the servers have."""
+    if workload.peer != "own-cpus":
+        return asked
+    return Topology(asked.containers, 2 * asked.cpus)
+
+
+def environment(workload: Workload) -> dict[str, str]:
+    """Return what both of a pair are told."""
+    if workload.peer is None:
+        return {}
+    apart = {"PW_APART": "1"} if workload.peer == "own-cpus" else {}
+    return {"PW_PEER": FOLDER} | apart
+
+
+def config(made: dict[str, Any], number: int, side: Side) -> dict[str, Any]:
+    """Return a container's config.json with its place on the bridge, and in its pair."""
+    space = {"type": "network", "path": f"/run/netns/{name(number, side)}"}
+    kept = [one for one in made["linux"]["namespaces"] if one["type"] != "network"]
+    folder = {
+        "destination": FOLDER,
+        "type": "bind",
+        "source": f"/run/peers/{number}",
+        "options": ["bind", "rw"],
+    }
+    own = name(number, side)
+    linux = made["linux"] | {"namespaces": [*kept, space], "cgroupsPath": f"/partywall/{own}"}
+    return made | {"hostname": own, "linux": linux, "mounts": [*made["mounts"], folder]}
