@@ -14,6 +14,7 @@ from partywall.workloads.root import (
     COUNT,
     PEER_MODULES,
     PEER_OPTIONS,
+    PEERS,
     SERVER,
     Peer,
     Root,
@@ -34,9 +35,8 @@ class _Client(BaseModel):
     """What it asks, if not the file's."""
     client: str | None = None
     """Command; ``{requests}`` stands for how many it makes, ``{server}`` for whom it asks.
-    None: the server is none, and an operation is one run of it."""
-    peer: Peer | None = None
-    """It has a container of its own."""
+    None: the server is none, and an operation is one run of it. Each has two more variants,
+    of a client in a container of its own: ``-peer`` and ``-apart``."""
 
 
 class _File(BaseModel):
@@ -74,29 +74,41 @@ def _read(path: Path) -> list[tuple[Workload, bool]]:
     for name, one in raw.variants.items():
         if one.client is not None and COUNT not in one.client:
             raise UsageProblem(f"{path}: variants.{name}.client: it has no {COUNT}")
-        if one.peer is not None and SERVER not in (one.client or ""):
+        if one.client is not None and SERVER not in one.client:
             raise UsageProblem(f"{path}: variants.{name}.client: it has no {SERVER}")
         if one.client is None and raw.window != 1:
             raise UsageProblem(f"{path}: window: without a client it is one run of the server")
     if raw.files is not None and not (path.parent / raw.files).is_dir():
         raise UsageProblem(f"{path}: files names no folder: {raw.files}")
-    return [
-        (
-            Workload(
-                variant=name,
-                operation=one.operation,
-                command=tuple(shlex.split(one.server or raw.server)),
-                client=tuple(shlex.split(one.client or "")),
-                peer=one.peer,
-                options=PEER_OPTIONS if one.peer else (),
-                modules=PEER_MODULES if one.peer else (),
-                marked=False,
-                **common,
-            ),
-            name == raw.default,
+    found: list[tuple[Workload, bool]] = []
+    for name, one in raw.variants.items():
+        workload = Workload(
+            variant=name,
+            operation=one.operation,
+            command=tuple(shlex.split(one.server or raw.server)),
+            client=tuple(shlex.split(one.client or "")),
+            marked=False,
+            **common,
         )
-        for name, one in raw.variants.items()
-    ]
+        found.append((workload, name == raw.default))
+        if one.client is not None:
+            found += [(_from_beside(workload, peer), False) for peer in PEERS]
+    return found
+
+
+_SUFFIXES: dict[Peer, str] = {"same-cpus": "peer", "own-cpus": "apart"}
+
+
+def _from_beside(workload: Workload, peer: Peer) -> Workload:
+    """Return the variant of a server whose client has a container of its own."""
+    told = {
+        "variant": f"{workload.variant}-{_SUFFIXES[peer]}",
+        "operation": f"{workload.operation}, {PEERS[peer]}",
+        "peer": peer,
+        "options": PEER_OPTIONS,
+        "modules": PEER_MODULES,
+    }
+    return workload.model_copy(update=told)
 
 
 def load(directory: Path = DIRECTORY) -> list[tuple[Workload, bool]]:

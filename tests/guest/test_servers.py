@@ -15,12 +15,13 @@ from partywall.results.touches import Beside
 
 PACKAGES = "redis-server,redis-tools"
 CLIENT = "redis-benchmark -q -t get -c 4 -n {requests}"
-SERVER = ("redis-server", "--save", "", "--bind", "127.0.0.1")
+FAR_CLIENT = "redis-benchmark -q -h {server} -t get -c 4 -n {requests}"
+SERVER = ("redis-server", "--save", "", "--protected-mode", "no")
 
 
 def test_redis_is_measured_by_the_request(check: Callable[..., Checked]) -> None:
     arguments = ("-n", "2", "--debian", PACKAGES, "--client", CLIENT, "--count", "tcp_sendmsg")
-    (found,) = check(*arguments, "--", *SERVER).result.workloads
+    (found,) = check(*arguments, "--", *SERVER, "--bind", "127.0.0.1").result.workloads
     # A request and its answer are sent by a call each: so the requests were counted right.
     (sent,) = [call.per_op for call in found.calls if call.function == "tcp_sendmsg"]
     assert sent == pytest.approx(2.0, rel=0.02)
@@ -29,6 +30,22 @@ def test_redis_is_measured_by_the_request(check: Callable[..., Checked]) -> None
     assert not any(wall.kind == "unnamed" for wall in found.objects)
     # Over loopback, what a request sends is received in deferred work.
     assert found.instructions.deferred > 0
+
+
+@pytest.mark.parametrize(("peer", "cpus"), [("same-cpus", 1), ("own-cpus", 2)])
+def test_a_client_in_a_container_of_its_own_asks_over_a_bridge(
+    check: Callable[..., Checked], peer: str, cpus: int
+) -> None:
+    words = ("-n", "2", "--debian", PACKAGES, "--client", FAR_CLIENT, "--count", "tcp_sendmsg")
+    server = (*SERVER, "--bind", "0.0.0.0")
+    (found,) = check(*words, "--peer", peer, "--", *server).result.workloads
+    assert found.topology.cpus == cpus
+    (sent,) = [call.per_op for call in found.calls]
+    assert sent == pytest.approx(2.0, rel=0.03)
+    # A CPU of 6.12 has stock of one memory cgroup: who takes turns with another one there
+    # charges each time, in what all have above them.
+    shared = [wall for wall in found.objects if "struct mem_cgroup" in wall.name]
+    assert bool(shared) == (peer == "same-cpus")
 
 
 @pytest.mark.parametrize("server", ["nginx", "python"])
@@ -99,6 +116,13 @@ def busybox(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (top / "bin").mkdir()
     shutil.copy(program, top / "bin" / "busybox")
     return top
+
+
+def test_a_server_that_listens_to_itself_alone_is_told_so(busybox: Path) -> None:
+    client = "busybox sh -c 'busybox wget -O - http://{server}/ || exit 1 # {requests}'"
+    words = ("-n", "2", "--rootfs", str(busybox), "--client", client, "--peer", "own-cpus")
+    done = partywall("check", *words, "--", "busybox", "httpd", "-f", "-p", "127.0.0.1:80")
+    refused(done, 3, "the client failed: ", "refused", "has to listen to 0.0.0.0")
 
 
 LOOKS = "i=0; while [ $i -lt 60 ]; do : <$0; i=$((i + 1)); done"

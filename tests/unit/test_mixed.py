@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from builders import met, pairs
@@ -21,6 +21,7 @@ from partywall.guest.roots import media
 from partywall.guest.roots.disks import Start
 from partywall.guest.sitting import Round
 from partywall.measure import beside, mixed, served
+from partywall.measure.plan import Plan
 from partywall.results.touches import Beside
 from partywall.workloads import Root, Service, Workload, joined
 
@@ -87,6 +88,12 @@ def test_each_half_runs_its_own_and_knows_of_the_other(tmp_path: Path) -> None:
         mine = redis if number < 1 else nginx
         assert (told["PW_WINDOW"], told["PW_WARMUP"]) == (str(mine.window), str(mine.warmup))
         assert told["PW_MIX"] == f"1 {redis.window} {nginx.window}"
+
+
+def test_servers_that_are_asked_from_elsewhere_go_with_their_like() -> None:
+    redis, far = of("redis/get", "nginx/keep-peer")
+    with pytest.raises(UsageProblem, match="the client of one has a container of its own"):
+        mixed.prepared(cast(Plan, None), Round(redis, far, 1))
 
 
 def _console(*counts: int) -> str:

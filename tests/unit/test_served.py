@@ -29,11 +29,11 @@ default = "get"
 
 [variants.get]
 operation = "one answer"
-client = "ask -n {requests}"
+client = "ask {server} -n {requests}"
 
 [variants.put]
 operation = "one put"
-client = "put -n {requests}"
+client = "put {server} -n {requests}"
 """
 
 
@@ -44,14 +44,28 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_a_server_is_one_workload_for_each_client(tmp_path: Path) -> None:
-    (get, usual), (put, other) = workloads.load_servers(written(tmp_path, SERVER))
-    assert (get.title, usual) == ("one/get", True)
-    assert (put.title, other) == ("one/put", False)
+    found = workloads.load_servers(written(tmp_path, SERVER))
+    assert [(one.title, one.peer, usual) for one, usual in found] == [
+        ("one/get", None, True),
+        ("one/get-peer", "same-cpus", False),
+        ("one/get-apart", "own-cpus", False),
+        ("one/put", None, False),
+        ("one/put-peer", "same-cpus", False),
+        ("one/put-apart", "own-cpus", False),
+    ]
+    (get, _), (beside, _), *_ = found
+    # Who asks over a bridge needs it.
+    assert (get.options, get.modules) == ((), ())
+    assert "CONFIG_VETH" in beside.options
+    assert "veth" in beside.modules
     assert get.root == Root(kind="debian", what="one-server")
-    assert get.client == ("ask", "-n", "{requests}")
+    assert get.client == ("ask", "{server}", "-n", "{requests}")
     # As the guest's launcher takes it: how many words are the server's.
-    words = rooted.arguments(get, disks.Start())
-    assert words == ["3", "oned", "--name", "a b", "ask", "-n", "{requests}"]
+    words = rooted.arguments(get, disks.Start(), 7)
+    assert words == ["3", "oned", "--name", "a b", "ask", "127.0.0.1", "-n", "{requests}"]
+    # Or nobody asks it from there.
+    assert rooted.arguments(beside, disks.Start(), 7) == ["3", "oned", "--name", "a b"]
+    assert rooted.client(beside, 7) == ["ask", "172.17.0.16", "-n", "{requests}"]
 
 
 JOB = """
@@ -77,7 +91,7 @@ def test_what_ends_by_itself_has_no_client_and_finds_its_files(tmp_path: Path) -
     (folder / "more" / "b.c").write_text("int b;\n")
     ((job, _),) = workloads.load_servers(tmp_path)
     assert (job.client, job.files, job.window, job.marked) == ((), folder, 1, False)
-    assert rooted.arguments(job, disks.Start()) == ["job", "--of", rooted.FILES]
+    assert rooted.arguments(job, disks.Start(), 0) == ["job", "--of", rooted.FILES]
     packed = rooted.files(0, job)["files"]
     with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
         assert tar.getnames() == ["a.c", "more/b.c"]
@@ -87,7 +101,7 @@ def test_what_ends_by_itself_has_no_client_and_finds_its_files(tmp_path: Path) -
     # A guest's hash is of what is in it, not of when that was written.
     os.utime(folder / "a.c", (1, 1))
     assert rooted.files(0, job)["files"] == packed
-    (get, _), _ = workloads.load_servers(written(tmp_path / "more", SERVER))
+    (get, _), *_ = workloads.load_servers(written(tmp_path / "more", SERVER))
     assert "files" not in rooted.files(0, get)
 
 
@@ -100,6 +114,7 @@ def test_without_a_client_an_operation_is_one_run(tmp_path: Path) -> None:
     ("change", "told"),
     [
         (("{requests}", "7"), "has no {requests}"),
+        (("{server}", "127.0.0.1"), "has no {server}"),
         (('default = "get"', 'default = "gone"'), "names no variant: gone"),
         (("window = 20", "window = 0"), "window: "),
         (("window = 20", "windows = 20"), "window"),
@@ -162,6 +177,12 @@ IN_ROOT = ("--rootfs", "/var/empty")
     [
         (["--client", "ask {requests}"], "a root of its own"),
         ([*IN_ROOT, "--client", "ask", "--", "oned"], "{requests} is to be in it"),
+        (
+            [*IN_ROOT, "--client", "ask {requests}", "--peer", "same-cpus", "--", "oned"],
+            "{server} is to be in it",
+        ),
+        ([*IN_ROOT, "--peer", "same-cpus", "--", "oned"], "--peer says where --client runs"),
+        (["-w", "redis", "--peer", "own-cpus"], "--peer says where --client runs"),
         ([*IN_ROOT, "--client", "ask '{requests}", "--", "oned"], "No closing quotation"),
         ([*IN_ROOT, "--client", "a {requests}", "--markers", "--", "oned"], "leave --markers out"),
     ],
