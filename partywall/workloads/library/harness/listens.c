@@ -25,6 +25,28 @@ int listens_to_tcp(void)
 	       has("/proc/self/net/tcp6", "%*s %*s %*s %15s", "0A");
 }
 
+static int listens_to_others(const char *path, const char *itself)
+{
+	char line[512], address[64], state[16];
+	FILE *list = fopen(path, "r");
+	int found = 0;
+
+	while (list && !found && fgets(line, sizeof(line), list))
+		found = sscanf(line, "%*s %63[^:]:%*s %*s %15s", address, state) == 2 &&
+			!strcmp(state, "0A") &&
+			strcmp(address + strlen(address) - strlen(itself), itself);
+	if (list)
+		fclose(list);
+	return found;
+}
+
+int listens_to_itself(void)
+{
+	/* 127.0.0.1, of four bytes the last one first, and ::1. */
+	return !listens_to_others("/proc/self/net/tcp", "0100007F") &&
+	       !listens_to_others("/proc/self/net/tcp6", "00000000000000000000000001000000");
+}
+
 int listens_to_unix(void)
 {
 	/* Its flags: that it accepts connections. */

@@ -2,7 +2,7 @@
 /*
  * What a host has before its containers start, as Docker's default network does it:
  *
- *	partywall-network COUNT
+ *	network COUNT
  *
  * COUNT pairs of network namespaces, /run/netns/c0 and p0 and so on, each with one end of a
  * pair of veth devices, whose other end is in the one bridge; and a folder for each
@@ -96,12 +96,20 @@ static void make_folder(unsigned int pair)
 	make_file(path, 0);
 }
 
+/* It is no workload that fails: init says which step it was. */
+static void say(void)
+{
+	fprintf(stderr, "network: %s\n", strerror(errno));
+	exit(1);
+}
+
 int main(int argc, char **argv)
 {
 	unsigned int pairs = argc == 2 ? strtoul(argv[1], NULL, 10) : 0;
 
 	if (!pairs)
 		return 2;
+	failing = say;
 	host = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	check(host < 0, "open of a network namespace");
 	make_dir("/run/netns");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -72,8 +73,8 @@ void peer_order(struct box *to, enum order order, unsigned long requests)
 /* What a client leaves behind ends with us, the container's first process. */
 static void ended(int signal)
 {
+	int status, error = errno;
 	pid_t gone;
-	int status;
 
 	(void)signal;
 	while ((gone = waitpid(-1, &status, WNOHANG)) > 0) {
@@ -82,6 +83,7 @@ static void ended(int signal)
 		box->status = status;
 		atomic_fetch_add(&box->over, 1);
 	}
+	errno = error;
 }
 
 /* Its end is not seen before it is known who it is. */

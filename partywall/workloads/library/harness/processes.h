@@ -14,10 +14,10 @@ pid_t begin_asking(char **command, unsigned long requests, int output);
 /* The last line of what somebody said, behind a colon; empty if that is nothing. */
 const char *last_line(int said);
 
-/* The window opens, or closes, on each CPU that the caller may run on. Returns how many. */
-unsigned int mark(int opens);
-
-/* How many these are. */
+/* How many CPUs the caller may run on. */
 unsigned int own_cpus(void);
+
+/* The window opens, or closes, on each of them. */
+void mark(int opens);
 
 #endif
