@@ -16,6 +16,7 @@ from partywall.advice.without import by_mends, key, without
 from partywall.analyse.verdict import AT
 from partywall.core.errors import PartywallError, UsageProblem
 from partywall.core.progress import Progress
+from partywall.guest import peers
 from partywall.kernels import Kernel, Request
 from partywall.measure import run
 from partywall.measure.ready import resolve, with_roots
@@ -237,7 +238,7 @@ def _measured(
         run.Wanted(
             kernel=kernel,
             workloads=chosen_,
-            topology=one.topology,
+            topology=peers.of_servers(chosen_[0], one.topology),
             confined=not one.confinement.startswith("unconfined"),
             threshold=one.threshold,
             at=one.at or AT,

@@ -12,7 +12,8 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from partywall.core import packages
@@ -22,7 +23,7 @@ from partywall.core.topology import Layers, Profiles, Topology
 from partywall.guest import asked, bundle, oci, peers, rooted
 from partywall.guest.cpio import Archive
 from partywall.guest.rooted import LAUNCHER
-from partywall.guest.roots import Fitted, choose
+from partywall.guest.roots import Fitted, Place, Start, choose
 from partywall.kernels import Kernel, module_closure
 from partywall.workloads import (
     Workload,
@@ -179,15 +180,13 @@ def job(
     the root of a workload's containers is on, if it is not ours; ``step``: operations
     around which memory is looked at afterwards, 0 for none.
     """
-    numbers = range(topology.containers)
     if disk is not None:
-        start = disk.start
-        commands = [[rooted.INSIDE, *rooted.arguments(workload, start, one)] for one in numbers]
+        every = [rooted_one(workload, disk.start, one) for one in range(topology.containers)]
     elif workload.command:
         program = f"{PROGRAM_DIR}/{workload.name}"
-        commands = [[LAUNCHER, program, *workload.command[1:]]] * topology.containers
+        every = [Contained([LAUNCHER, program, *workload.command[1:]])] * topology.containers
     else:
-        commands = [[f"{PROGRAM_DIR}/{workload.name}"]] * topology.containers
+        every = [Contained([f"{PROGRAM_DIR}/{workload.name}"])] * topology.containers
     told = {
         "PW_MARKED": str(int(workload.marked)),
         "PW_VARIANT": workload.variant,
@@ -208,20 +207,25 @@ def job(
     archive = containers(
         workload,
         topology,
-        commands,
+        every,
         told,
         confined=confined,
         more=more,
         disk=disk,
         profiles=profiles,
-        clients=[rooted.client(workload, one) for one in numbers] if workload.peer else (),
     )
     if layers == "own":
         archive.file("job/own-layers", b"")
     return archive.pack()
 
 
-def _place(number: int, topology: Topology) -> dict[str, str]:
+def rooted_one(workload: Workload, start: Start, number: int) -> Contained:
+    """Return what a container of this number runs, of a root that starts programs so."""
+    client = rooted.client(workload, number) if workload.peer else None
+    return Contained([rooted.INSIDE, *rooted.arguments(workload, start, number)], client=client)
+
+
+def _where(number: int, topology: Topology) -> dict[str, str]:
     """Return what a container is told of where it runs."""
     return {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
@@ -232,50 +236,70 @@ def _place(number: int, topology: Topology) -> dict[str, str]:
     }
 
 
+@dataclass(frozen=True)
+class Contained:
+    """What one container runs.
+
+    ``told``: environment of its own; ``client``: what asks it, from a container beside it;
+    ``place``: of its root on the disk, if that has several.
+    """
+
+    command: Sequence[str]
+    told: Mapping[str, str] = field(default_factory=dict)
+    client: Sequence[str] | None = None
+    place: Place | None = None
+
+
 def containers(
     workload: Workload,
     topology: Topology,
-    commands: list[list[str]],
+    every: Sequence[Contained],
     told: dict[str, str],
     *,
     confined: bool,
     more: oci.Confinement = oci.USUAL,
     disk: Fitted | None = None,
     profiles: Profiles = "shared",
-    own: Sequence[dict[str, str]] = (),
-    clients: Sequence[list[str]] = (),
 ) -> Archive:
     """Return an archive of containers that are confined as a workload is.
 
-    ``commands``: what each runs; ``told``: environment beside what says where it runs;
-    ``own``: of each container, more of it; ``clients``: what asks each, from a container
-    beside it;
-    ``disk``, ``profiles``: as for `job`.
+    ``told``: environment of all, beside what says where each runs; ``disk``, ``profiles``: as
+    for `job`.
     """
     archive = Archive()
     apparmor = confined and workload.apparmor == "docker"
 
-    def put(number: int, side: peers.Side, command: list[str], more_told: dict[str, str]) -> None:
+    def put(number: int, one: Contained, side: peers.Side) -> None:
+        command = one.command if side == "server" else [rooted.INSIDE, "0", *(one.client or ())]
+        confines = workload if side == "server" else peers.client_of(workload)
         cpus = peers.cpus(workload, topology, number, side)
         config = oci.config(
             number=number,
             cpus=cpus,
-            arguments=command,
-            environment=told | more_told | _place(number, topology) | peers.environment(workload),
-            capabilities=workload.capabilities,
+            arguments=list(command),
+            environment={
+                **told,
+                **(one.told if side == "server" else {}),
+                **_where(number, topology),
+                **peers.environment(workload),
+            },
+            capabilities=confines.capabilities,
             confined=confined,
             apparmor=apparmor,
-            seccomp=workload.seccomp == "docker",
-            systempaths=workload.systempaths == "docker",
+            seccomp=confines.seccomp == "docker",
+            systempaths=confines.systempaths == "docker",
             more=more,
             profile=oci.apparmor_profile(number, profiles),
-            dropped=() if workload.service is None else workload.service.dropped,
+            dropped=() if confines.service is None else confines.service.dropped,
         )
         at = f"job/{number if side == 'server' else peers.name(number, side)}"
         if disk is not None:
-            config = rooted.config(config, disk.start, files=workload.files is not None)
-            if workload.service is not None and side == "server":
-                config = asked.config(config, workload.service, len(cpus))
+            start = disk.start if one.place is None else one.place.start
+            config = rooted.config(config, start, files=workload.files is not None)
+            if one.place is not None and one.place.folder:
+                archive.file(f"{at}/from", f"{one.place.folder}\n".encode())
+            if confines.service is not None:
+                config = asked.config(config, confines.service, len(cpus))
             for name, data in rooted.files(number, workload, side).items():
                 archive.file(f"{at}/{name}", data)
         if workload.peer is not None:
@@ -287,15 +311,14 @@ def containers(
         owner = oci.first_uid(number, more.users)
         archive.file(f"{at}/owner", f"{owner}:{owner}\n".encode())
 
-    names = []
-    for number, command in enumerate(commands):
-        put(number, "server", command, own[number] if own else {})
-        names.append(str(number))
-    for number, command in enumerate(clients):
-        put(number, "client", [rooted.INSIDE, "0", *command], {})
-        names.append(peers.name(number, "client"))
-    if clients:
-        archive.file("job/peers", f"{len(clients)}\n".encode())
+    for number, one in enumerate(every):
+        put(number, one, "server")
+        if one.client is not None:
+            put(number, one, "client")
+    asking = [number for number, one in enumerate(every) if one.client is not None]
+    if asking:
+        archive.file("job/peers", f"{len(asking)}\n".encode())
+    names = [*map(str, range(len(every))), *(peers.name(number, "client") for number in asking)]
     archive.file("job/containers", f"{' '.join(names)}\n".encode())
     if apparmor:
         numbers = range(topology.containers)

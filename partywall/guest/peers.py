@@ -53,6 +53,25 @@ def topology(workload: Workload, asked: Topology) -> Topology:
     return Topology(asked.containers, 2 * asked.cpus)
 
 
+def of_servers(workload: Workload, has: Topology) -> Topology:
+    """Return what `topology` made ``has`` of."""
+    if workload.peer != "own-cpus":
+        return has
+    return Topology(has.containers, has.cpus // 2)
+
+
+def client_of(workload: Workload) -> Workload:
+    """Return how a client's container is confined.
+
+    As the server's, unless that is a service: its client is none, and has Docker's defaults
+    but for AppArmor, of which a guest has a policy or none.
+    """
+    if workload.service is None:
+        return workload
+    usual = {"service": None, "capabilities": (), "seccomp": "docker", "systempaths": "docker"}
+    return workload.model_copy(update=usual)
+
+
 def environment(workload: Workload) -> dict[str, str]:
     """Return what both of a pair are told."""
     if workload.peer is None:

@@ -129,15 +129,17 @@ def job(
     ``steps``: operations around which memory is looked at after a round's windows, 0 for none.
     """
     steps = steps or [0] * len(rounds)
-    commands = [
-        [
-            DRIVER,
-            *(
-                word
-                for each, step in zip(rounds, steps, strict=True)
-                for word in (*_words(each.of(number)), str(step))
-            ),
-        ]
+    every = [
+        image.Contained(
+            [
+                DRIVER,
+                *(
+                    word
+                    for each, step in zip(rounds, steps, strict=True)
+                    for word in (*_words(each.of(number)), str(step))
+                ),
+            ]
+        )
         for number in range(topology.containers)
     ]
     looks = LOOKS_TAKE if any(steps) else 0
@@ -145,7 +147,7 @@ def job(
     if purpose == "growth":
         told["PW_GROW"] = "1"
     archive = image.containers(
-        rounds[0].workload, topology, commands, told, confined=confined, more=confinement
+        rounds[0].workload, topology, every, told, confined=confined, more=confinement
     )
     if purpose != "windows":
         archive.file("job/outside", f"{_outside(purpose, len(rounds), topology)}\n".encode())

@@ -76,6 +76,12 @@ def servers(victims: Sequence[Workload], neighbours: Sequence[Workload]) -> bool
                 "give its image and command by --image, --client and --",
             )
     if all(one.client for one in every):
+        if len({one.peer for one in every}) > 1:
+            raise UsageProblem(
+                "clients of some have containers of their own, and those of others have not",
+                "take servers that are asked from the same place, such as redis and nginx, or "
+                "redis/get-peer and nginx/keep-peer",
+            )
         return True
     for one in every:
         if not one.client and (one.source is None or not one.source.is_dir()):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Two servers on one machine: half of the containers run one, half the other.
 
-Both are started from one root, which has what either needs, and their windows are one
-stretch of time; how many requests each of them answers in it is counted for each.
+What of Debian's packages they need is one root for both, as their windows are one
+stretch of time; other roots are on one disk beside each other. How many requests each of
+them answers is counted for each.
 """
 
 from __future__ import annotations
@@ -32,31 +33,23 @@ Both = tuple[tuple[Touch, Touch], str]
 
 
 def prepared(plan: Plan, each: Round) -> tuple[Plan, Round]:
-    """Return how two servers are measured, with the one root that both are started from.
+    """Return how two servers are measured, with the one root of both if there can be one.
 
     UsageProblem if they can't be in one guest.
     """
     mine, *others = each.workloads
     other = others[0]
     root = joined([one.root for one in each.workloads if one.root is not None])
-    if root is None:
-        raise UsageProblem(
-            f"{each.title}: the two have different roots, and a guest has one",
-            "servers of --debian and ready-made ones go together, or two of one image",
-        )
-    if mine.peer != other.peer:
-        raise UsageProblem(
-            f"{each.title}: the client of one has a container of its own, the other's has not",
-            "ask both from where their servers are, or both as --peer says",
-        )
     if alike(mine) != alike(other):
         raise UsageProblem(
             f"{each.title}: the two are confined differently, and all containers alike",
             "leave --cap-add and --charge out",
         )
     # All that is there has room for what needs most of it.
-    same = {"root": root, "room": max(one.room for one in each.workloads)}
-    mine, other = (one.model_copy(update=same) for one in (mine, other))
+    room = max(one.room for one in each.workloads)
+    mine, other = (
+        one.model_copy(update={"root": root or one.root, "room": room}) for one in (mine, other)
+    )
     plan = replace(plan, workload=mine)
     plan.check()
     return plan, replace(each, workload=mine, beside=other)
@@ -72,9 +65,8 @@ def in_guests(
     for number, each in enumerate(rounds):
         try:
             own, both = prepared(plan, each)
-            assert own.workload.root is not None
             # Once, and not by two at a time.
-            roots.disk(own.workload.root, progress)
+            _disk(both, progress)
             plugin = plugin or recorder(plan.qemu, progress)
             calls[number] = Call(each.title, plan.topology, measure, (own, both, plugin))
         except PartywallError as error:
@@ -93,6 +85,12 @@ def in_guests(
     return [became[number] for number in range(len(rounds))], versions
 
 
+def _disk(each: Round, progress: Progress) -> tuple[roots.Disk, list[roots.Place]]:
+    """Return the disk that has what both are started from, and where."""
+    wanted = [one.root for one in each.workloads if one.root is not None]
+    return roots.together([roots.disk(root, progress) for root in wanted], progress)
+
+
 def measure(plan: Plan, each: Round, plugin: Path, memory: int, progress: Progress) -> Both:
     """Boot a guest for two servers, and return what each does to the other.
 
@@ -100,11 +98,11 @@ def measure(plan: Plan, each: Round, plugin: Path, memory: int, progress: Progre
     """
     # As there.
     gc.disable()
-    assert plan.workload.root is not None
-    disk = roots.fitted(roots.disk(plan.workload.root, progress), plan.kernel, progress)
+    made, places = _disk(each, progress)
+    disk = roots.fitted(made, plan.kernel, progress)
     parts, _ = guest.initramfs(
         image.base(plan.kernel, plan.workload, progress),
-        mixed.job(each, plan.topology, confined=plan.confined, disk=disk).pack(),
+        mixed.job(each, plan.topology, confined=plan.confined, disk=disk, places=places).pack(),
     )
     watched = hooks.build(plan.kernel.vmlinux, counting_all([each]))
     with Guest(plan.settings(parts, watched, plugin, memory, disk=disk)) as machine:

@@ -18,6 +18,7 @@ from partywall.workloads.root import (
     PEER_OPTIONS,
     PEERS,
     SERVER,
+    SUFFIXES,
     Peer,
     Root,
 )
@@ -153,7 +154,11 @@ def from_root(
             "--client has its window opened and closed for it",
             f"leave --{'window' if opening else 'markers'} out",
         )
-    told = f", {PEERS[peer]}" if peer else ""
+    told = ""
+    if peer is not None:
+        told = f", {PEERS[peer]}"
+        usual = common.get("variant")
+        common["variant"] = f"{usual}-{SUFFIXES[peer]}" if usual else SUFFIXES[peer]
     return Workload(
         operation=f"one request of {Path(words[0]).name} to {name} of {root.told}{told}",
         warmup=REQUESTS_WARMUP,

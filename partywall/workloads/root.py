@@ -23,9 +23,12 @@ PEER_MODULES = ("veth", "bridge")
 
 PEERS: dict[Peer, str] = {
     "same-cpus": "from a container of its own on the same CPUs",
-    "own-cpus": "from a container of its own on CPUs of its own",
+    "own-cpus": "from a container of its own on CPUs of its own, half of those of each pair",
 }
 """For people."""
+
+SUFFIXES: dict[Peer, str] = {"same-cpus": "peer", "own-cpus": "apart"}
+"""Of the variant that has such a client."""
 
 
 class Root(BaseModel):

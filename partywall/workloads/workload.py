@@ -89,9 +89,10 @@ class Workload(_Facts):
     files: Path | None = None
     """A folder that ``command`` finds as an archive beside its root."""
     client: tuple[str, ...] = ()
-    """What asks ``command``, a server, in the same container; an operation is a request."""
+    """What asks ``command``, a server; an operation is a request."""
     peer: Peer | None = None
-    """The client has a container of its own, and asks over a bridge."""
+    """Where, if not in the server's container: in one of its own, over a bridge. The pair counts
+    as one container."""
     service: Service | None = None
     """What its containers are to be beside what their image says."""
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from builders import met, pairs
@@ -17,11 +17,10 @@ from partywall.cli import commands
 from partywall.core.errors import EnvironmentProblem, PartywallError, UsageProblem
 from partywall.core.topology import Topology
 from partywall.guest import mixed as containers
-from partywall.guest.roots import media
-from partywall.guest.roots.disks import Start
+from partywall.guest.roots import Place, media
+from partywall.guest.roots.disks import Disk, Start
 from partywall.guest.sitting import Round
 from partywall.measure import beside, mixed, served
-from partywall.measure.plan import Plan
 from partywall.results.touches import Beside
 from partywall.workloads import Root, Service, Workload, joined
 
@@ -80,20 +79,27 @@ def test_each_half_runs_its_own_and_knows_of_the_other(tmp_path: Path) -> None:
     medium = media.Medium(media.RAM, media._SYSTEMS[0])
     disk = media.Fitted(tmp_path / "root", Start(), "key", medium)
     redis, nginx = of("redis/set", "nginx/close")
-    job = containers.job(Round(redis, nginx, 1), Topology(3, 1), confined=False, disk=disk)
+    places = [Place("", Start()), Place("1", Start(env=("A=b",)))]
+    job = containers.job(
+        Round(redis, nginx, 1), Topology(3, 1), confined=False, disk=disk, places=places
+    )
     for number, (server, client) in enumerate([("redis-server", "set"), *[("nginx", "ab")] * 2]):
         words, told = _variables(job, number)
         assert any(server in word for word in words)
         assert client in words
         mine = redis if number < 1 else nginx
         assert (told["PW_WINDOW"], told["PW_WARMUP"]) == (str(mine.window), str(mine.warmup))
+        # Of the second one's root, which has a folder of the disk.
+        assert (told.get("A") == "b") == (number > 0)
+        assert (f"job/{number}/from" in job.entries) == (number > 0)
         assert told["PW_MIX"] == f"1 {redis.window} {nginx.window}"
 
 
 def test_servers_that_are_asked_from_elsewhere_go_with_their_like() -> None:
-    redis, far = of("redis/get", "nginx/keep-peer")
-    with pytest.raises(UsageProblem, match="the client of one has a container of its own"):
-        mixed.prepared(cast(Plan, None), Round(redis, far, 1))
+    assert beside.servers(of("redis/get-apart"), of("nginx/keep-apart"))
+    for one, other in (("redis/get", "nginx/keep-peer"), ("redis/get-apart", "redis/get-peer")):
+        with pytest.raises(UsageProblem, match="clients of some have containers of their own"):
+            beside.servers(of(one), of(other))
 
 
 def _console(*counts: int) -> str:
@@ -178,7 +184,13 @@ def test_a_pair_that_can_not_be_in_one_guest_stops_no_other(
     image = nginx.model_copy(update={"root": Root(kind="image", what="a.tar")})
     rounds = [Round(redis, nginx, 2), Round(redis, image, 2)]
     monkeypatch.setattr(mixed.Plan, "check", lambda _: None)
-    monkeypatch.setattr(mixed.roots, "disk", lambda *_: None)
+
+    def disk(root: Root, _: object) -> Disk:
+        if root.kind == "image":
+            raise UsageProblem("a.tar: there is no such file")
+        return Disk(file=Path("/nowhere/root"), start=Start())
+
+    monkeypatch.setattr(mixed.roots, "disk", disk)
     monkeypatch.setattr(mixed, "recorder", lambda *_: None)
     ran: list[str] = []
 
@@ -192,5 +204,5 @@ def test_a_pair_that_can_not_be_in_one_guest_stops_no_other(
     assert ran == [rounds[0].title]
     assert isinstance(one, tuple)
     assert isinstance(other, PartywallError)
-    assert "different roots" in other.message
+    assert "no such file" in other.message
     assert versions == {"version"}

@@ -11,12 +11,12 @@ import pytest
 
 from partywall import workloads
 from partywall.core.topology import Topology
-from partywall.guest import image, mixed, peers, rooted
+from partywall.guest import image, mixed, oci, peers, rooted
 from partywall.guest.cpio import Archive
-from partywall.guest.roots import media
+from partywall.guest.roots import Place, media
 from partywall.guest.roots.disks import Start
 from partywall.guest.sitting import Round
-from partywall.workloads import Workload
+from partywall.workloads import PEERS, Root, Service, Workload
 
 
 def of(name: str) -> Workload:
@@ -36,13 +36,8 @@ def disk(tmp_path: Path) -> media.Fitted:
 def job(workload: Workload, asked: Topology, disk: media.Fitted) -> Archive:
     """What a guest is told of a server in so many containers."""
     shape = peers.topology(workload, asked)
-    commands = [
-        ["launch", *rooted.arguments(workload, disk.start, n)] for n in range(shape.containers)
-    ]
-    clients = [rooted.client(workload, n) for n in range(shape.containers)] if workload.peer else []
-    return image.containers(
-        workload, shape, commands, {}, confined=False, disk=disk, clients=clients
-    )
+    every = [image.rooted_one(workload, disk.start, n) for n in range(shape.containers)]
+    return image.containers(workload, shape, every, {}, confined=False, disk=disk)
 
 
 def config(archive: Archive, name: str) -> Any:
@@ -100,6 +95,38 @@ def test_a_client_has_the_servers_cpus_or_as_many_others(disk: media.Fitted) -> 
     ]
 
 
+def test_what_was_measured_can_be_measured_again() -> None:
+    asked = Topology(4, 2)
+    for name, cpus in (("redis", 2), ("redis/get-peer", 2), ("redis/get-apart", 4)):
+        has = peers.topology(of(name), asked)
+        assert has == Topology(4, cpus)
+        assert peers.of_servers(of(name), has) == asked
+
+
+def test_a_client_of_a_service_is_none_itself(disk: media.Fitted) -> None:
+    service = Service(name="web", image="a.tar", dropped=("CAP_CHOWN",), read_only=True)
+    update = {"service": service, "capabilities": ("CAP_SYS_ADMIN",)}
+    archive = job(of("redis/get-peer").model_copy(update=update), Topology(2, 1), disk)
+    server, client = config(archive, "0"), config(archive, "p0")
+    held, usual = (one["process"]["capabilities"]["effective"] for one in (server, client))
+    assert "CAP_SYS_ADMIN" in held
+    assert "CAP_CHOWN" not in held
+    assert usual == sorted(oci.CAPABILITIES)
+    assert (server["root"]["readonly"], client["root"]["readonly"]) == (True, False)
+
+
+def test_who_asks_from_where_is_in_the_name_of_what_was_measured() -> None:
+    root = Root(kind="directory", what="/srv")
+    asks = "ask {server} {requests}"
+    titles = [
+        workloads.from_root(
+            root, ["/bin/oned"], marked=None, window=None, client=asks, peer=peer
+        ).title
+        for peer in (None, *PEERS)
+    ]
+    assert titles == ["oned", "oned/peer", "oned/apart"]
+
+
 def test_addresses_of_many_pairs_are_their_own() -> None:
     sides: tuple[peers.Side, ...] = ("server", "client")
     found = [peers.address(number, side) for number in range(200) for side in sides]
@@ -113,6 +140,7 @@ def test_two_servers_that_are_asked_from_elsewhere_have_their_own_clients(
     disk: media.Fitted,
 ) -> None:
     pair = Round(of("redis/set-peer"), of("nginx/close-peer"), 1)
-    archive = mixed.job(pair, Topology(2, 1), confined=False, disk=disk)
+    places = [Place("", disk.start)] * 2
+    archive = mixed.job(pair, Topology(2, 1), confined=False, disk=disk, places=places)
     assert "set" in config(archive, "p0")["process"]["args"]
     assert "http://172.17.0.4:8080/index.html" in config(archive, "p1")["process"]["args"]

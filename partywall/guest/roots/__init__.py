@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 from partywall.core.progress import Progress
 from partywall.guest.roots import debian, directories, images
-from partywall.guest.roots.disks import Disk
+from partywall.guest.roots.disks import Disk, Start
 from partywall.guest.roots.media import Fitted, choose, fitted
 from partywall.guest.roots.started import started
+from partywall.guest.roots.together import Place, together
 from partywall.workloads import Root
 
 _MAKERS: dict[str, Callable[[str, Progress], Disk]] = {
@@ -31,4 +32,14 @@ def disk(root: Root, progress: Progress) -> Disk:
     return _MAKERS[root.kind](root.what, progress)
 
 
-__all__ = ["Disk", "Fitted", "choose", "disk", "fitted", "started"]
+__all__ = [
+    "Disk",
+    "Fitted",
+    "Place",
+    "Start",
+    "choose",
+    "disk",
+    "fitted",
+    "started",
+    "together",
+]
