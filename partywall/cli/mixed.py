@@ -51,7 +51,13 @@ def neighbours_of(names: tuple[str, ...], chosen: list[Workload]) -> list[Worklo
             "--with says what one half of the containers do",
             "say with -w, or behind --, what the other half does",
         )
-    found = workloads.select(names, more=workloads.load_servers())
+    found = workloads.select_any(names)
+    theirs = {one.title: one for one in found}
+    for one in chosen:
+        if theirs.get(one.title, one) != one:
+            raise UsageProblem(
+                f"{one.title} is two different things", "give one of the files another name"
+            )
     beside.servers(chosen, found)
     return found
 

@@ -130,7 +130,7 @@ class Program:
                 )
             program = workloads.from_iterations(self.file, threads=self.threads, window=self.ops)
         else:
-            return workloads.select(names, more=workloads.load_servers())
+            return workloads.select_any(names)
         asked_for = (capability(name) for name in self.capabilities)
         more: dict[str, tuple[str, ...]] = {
             "count": tuple(dict.fromkeys(map(in_source, self.count))),
@@ -211,7 +211,7 @@ _OPTIONS = (
         "--peer",
         type=click.Choice(list(PEERS)),
         help="--client has a container of its own, and asks over a bridge, as in Docker's default "
-        "network: on the CPUs of COMMAND, or on as many others.",
+        "network: on the CPUs of COMMAND, or on as many others. Both count as one container.",
     ),
     click.option(
         "--will-it-scale",

@@ -14,6 +14,7 @@ from partywall.workloads.programs import (
 )
 from partywall.workloads.root import PEERS, SERVER, Peer, Root, joined
 from partywall.workloads.served import load as load_servers
+from partywall.workloads.served import select as select_any
 from partywall.workloads.service import Service
 from partywall.workloads.workload import DIRECTORY, Workload, load, one, select
 
@@ -41,4 +42,5 @@ __all__ = [
     "load_servers",
     "one",
     "select",
+    "select_any",
 ]

@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from partywall.core.errors import UsageProblem
+from partywall.workloads import workload as workload_
 from partywall.workloads.root import (
     COUNT,
     PEER_MODULES,
     PEER_OPTIONS,
     PEERS,
     SERVER,
+    SUFFIXES,
     Peer,
     Root,
 )
@@ -40,13 +44,17 @@ class _Client(BaseModel):
 
 
 class _File(BaseModel):
-    """A server.toml."""
+    """A server.toml, or a file of the user's own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     summary: str
-    debian: tuple[str, ...] = Field(min_length=1)
+    debian: tuple[str, ...] = ()
     """Packages that server and clients are in."""
+    image: str | None = None
+    """Or an archive of an image, as ``--image`` takes it; from where this file is, as all paths."""
+    rootfs: str | None = None
+    """Or a directory."""
     server: str
     room: int = Field(default=0, ge=0)
     """MiB that a container writes, beside what all have together."""
@@ -57,52 +65,63 @@ class _File(BaseModel):
     default: str
     variants: dict[str, _Client]
 
+    def root(self, beside: Path) -> Root | None:
+        """Return the one root that the file names, from folder ``beside``; None if not one."""
+        found = []
+        if self.debian:
+            found.append(Root(kind="debian", what=",".join(self.debian)))
+        if self.image is not None:
+            found.append(Root(kind="image", what=str(beside / self.image)))
+        if self.rootfs is not None:
+            found.append(Root(kind="directory", what=str(beside / self.rootfs)))
+        return found[0] if len(found) == 1 else None
 
-def _read(path: Path) -> list[tuple[Workload, bool]]:
+
+def _read(path: Path, name: str) -> list[tuple[Workload, bool]]:
     raw = read_toml(path, _File)
+    root = raw.root(path.parent)
+    if root is None:
+        raise UsageProblem(f"{path}: it has to have one of debian, image and rootfs")
     if raw.default not in raw.variants:
         raise UsageProblem(f"{path}: default names no variant: {raw.default}")
     common: dict[str, Any] = {
-        "name": path.parent.name,
+        "name": name,
         "summary": raw.summary,
-        "root": Root(kind="debian", what=",".join(raw.debian)),
+        "root": root,
         "room": raw.room,
         "files": None if raw.files is None else path.parent / raw.files,
         "warmup": raw.warmup,
         "window": raw.window,
     }
-    for name, one in raw.variants.items():
+    for variant, one in raw.variants.items():
         if one.client is not None and COUNT not in one.client:
-            raise UsageProblem(f"{path}: variants.{name}.client: it has no {COUNT}")
+            raise UsageProblem(f"{path}: variants.{variant}.client: it has no {COUNT}")
         if one.client is not None and SERVER not in one.client:
-            raise UsageProblem(f"{path}: variants.{name}.client: it has no {SERVER}")
+            raise UsageProblem(f"{path}: variants.{variant}.client: it has no {SERVER}")
         if one.client is None and raw.window != 1:
             raise UsageProblem(f"{path}: window: without a client it is one run of the server")
     if raw.files is not None and not (path.parent / raw.files).is_dir():
         raise UsageProblem(f"{path}: files names no folder: {raw.files}")
     found: list[tuple[Workload, bool]] = []
-    for name, one in raw.variants.items():
+    for variant, one in raw.variants.items():
         workload = Workload(
-            variant=name,
+            variant=variant,
             operation=one.operation,
             command=tuple(shlex.split(one.server or raw.server)),
             client=tuple(shlex.split(one.client or "")),
             marked=False,
             **common,
         )
-        found.append((workload, name == raw.default))
+        found.append((workload, variant == raw.default))
         if one.client is not None:
             found += [(_from_beside(workload, peer), False) for peer in PEERS]
     return found
 
 
-_SUFFIXES: dict[Peer, str] = {"same-cpus": "peer", "own-cpus": "apart"}
-
-
 def _from_beside(workload: Workload, peer: Peer) -> Workload:
     """Return the variant of a server whose client has a container of its own."""
     told = {
-        "variant": f"{workload.variant}-{_SUFFIXES[peer]}",
+        "variant": f"{workload.variant}-{SUFFIXES[peer]}",
         "operation": f"{workload.operation}, {PEERS[peer]}",
         "peer": peer,
         "options": PEER_OPTIONS,
@@ -113,4 +132,32 @@ def _from_beside(workload: Workload, peer: Peer) -> Workload:
 
 def load(directory: Path = DIRECTORY) -> list[tuple[Workload, bool]]:
     """Every server with every client, each with whether it is what the server's name means."""
-    return [one for path in sorted(directory.glob("*/server.toml")) for one in _read(path)]
+    paths = sorted(directory.glob("*/server.toml"))
+    return [one for path in paths for one in _read(path, path.parent.name)]
+
+
+_OF_A_FILE = re.compile(r"(.+\.toml)(?:/([^/]+))?")
+
+
+def select(patterns: Sequence[str]) -> list[Workload]:
+    """Return what ``--workload`` asks for: as `partywall.workloads.workload.select`, and servers.
+
+    ``FILE.toml`` is a server of the user's own, described as ours are, with ``/VARIANT`` if it
+    is not to be the default.
+    """
+    more, wanted, files = load(), list[str](), dict[str, Path]()
+    known = {workload.name for workload, _ in (*more, *workload_.load())}
+    for pattern in patterns:
+        found = _OF_A_FILE.fullmatch(pattern)
+        if found is None:
+            wanted.append(pattern)
+            continue
+        path, variant = Path(found[1]), found[2]
+        if path.stem in known:
+            raise UsageProblem(f"{path}: {path.stem} is one of ours", "give it another name")
+        if path.stem not in files:
+            more += _read(path, path.stem)
+        if files.setdefault(path.stem, path) != path:
+            raise UsageProblem(f"two files are named {path.name}", "give one another name")
+        wanted.append(path.stem if variant is None else f"{path.stem}/{variant}")
+    return workload_.select(wanted, more=more)

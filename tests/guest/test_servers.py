@@ -125,6 +125,46 @@ def test_a_server_that_listens_to_itself_alone_is_told_so(busybox: Path) -> None
     refused(done, 3, "the client failed: ", "refused", "has to listen to 0.0.0.0")
 
 
+OWN = '''
+summary = "a file of its own"
+rootfs = "root"
+server = "busybox httpd -f -p 80 -h /srv"
+warmup = 20
+window = 40
+default = "get"
+
+[variants.get]
+operation = "a file that no other root has"
+client = """
+busybox sh -c 'for n in $(busybox seq {requests}); do busybox wget -qO- {server}/NAME; done'
+"""
+'''
+
+
+def test_servers_of_different_roots_are_beside_each_other(tmp_path: Path, busybox: Path) -> None:
+    for name in ("one", "two"):
+        shutil.copytree(busybox, tmp_path / name / "root")
+        (tmp_path / name / "root" / "srv").mkdir()
+        (tmp_path / name / "root" / "srv" / name).write_text("hello\n")
+        (tmp_path / name / f"{name}.toml").write_text(OWN.replace("NAME", name))
+    one, two = (str(tmp_path / name / f"{name}.toml") for name in ("one", "two"))
+    words = ("-n", "2", "-w", f"{one}/get-peer", "--with", f"{two}/get-peer")
+    done = subprocess.run(
+        [PARTYWALL, "check", *words, "--json", "--timeout", "900"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = Beside.model_validate_json(done.stdout)
+    # wget ends well only where the file is.
+    assert {(one.victim, one.neighbour) for one in found.touches} == {
+        (f"{one}/get-peer", f"{other}/get-peer")
+        for one in ("one", "two")
+        for other in ("one", "two")
+    }
+
+
 LOOKS = "i=0; while [ $i -lt 60 ]; do : <$0; i=$((i + 1)); done"
 # Until who starts containers is done, who may open files on the way.
 REST = "busybox sleep 1"

@@ -192,3 +192,64 @@ def test_a_client_has_a_server_and_knows_how_often_to_ask(arguments: list[str], 
     assert status == 2
     assert told in complaint
     assert len(complaint.splitlines()) == 2
+
+
+OWN = """
+summary = "mine"
+image = "web.tar:1.0"
+server = "webd"
+warmup = 10
+window = 20
+default = "get"
+
+[variants.get]
+operation = "one answer"
+client = "ask {server} {requests}"
+
+[variants.put]
+operation = "one put"
+client = "put {server} {requests}"
+"""
+
+
+def test_a_server_of_ones_own_is_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "web.toml"
+    file.write_text(OWN)
+    (get,) = workloads.select_any([str(file)])
+    assert (get.title, get.root) == ("web/get", Root(kind="image", what=f"{tmp_path}/web.tar:1.0"))
+    (tmp_path / "tree.toml").write_text(OWN.replace("image", "rootfs"))
+    (tree,) = workloads.select_any([f"{tmp_path}/tree.toml"])
+    assert tree.root == Root(kind="directory", what=f"{tmp_path}/web.tar:1.0")
+    put, again, signal = workloads.select_any([f"{file}/put-apart", str(file), "signal"])
+    assert (put.title, put.peer) == ("web/put-apart", "own-cpus")
+    assert (again, signal.name) == (get, "signal")
+    with pytest.raises(UsageProblem, match=r"no workload 'web/gone'"):
+        workloads.select_any([f"{file}/gone"])
+    other = tmp_path / "more" / "web.toml"
+    other.parent.mkdir()
+    other.write_text(OWN)
+    with pytest.raises(UsageProblem, match=r"two files are named web\.toml"):
+        workloads.select_any([str(file), str(other)])
+    status, _, complaint = run("check", "-w", str(file), "--with", str(other))
+    assert (status, "web/get is two different things" in complaint) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("redis.toml", OWN, "redis is one of ours"),
+        ("signal.toml", OWN, "signal is one of ours"),
+        ("web.toml", OWN.replace('image = "web.tar:1.0"', ""), "one of debian, image and rootfs"),
+        ("web.toml", 'rootfs = "r"\n' + OWN, "one of debian, image and rootfs"),
+        ("web.toml", "summary =", "web.toml: "),
+        ("gone.toml", None, "No such file"),
+    ],
+)
+def test_what_is_wrong_in_ones_own_file_is_said(
+    tmp_path: Path, name: str, text: str | None, told: str
+) -> None:
+    file = tmp_path / name
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(UsageProblem, match=told):
+        workloads.select_any([str(file)])
