@@ -211,7 +211,8 @@ _OPTIONS = (
         "--peer",
         type=click.Choice(list(PEERS)),
         help="--client has a container of its own, and asks over a bridge, as in Docker's default "
-        "network: on the CPUs of COMMAND, or on as many others. Both count as one container.",
+        "network: on the CPUs of COMMAND, or on as many others; or from outside of that network, "
+        "routed and with connections tracked. Both count as one container.",
     ),
     click.option(
         "--will-it-scale",

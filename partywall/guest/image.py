@@ -222,7 +222,8 @@ def job(
 def rooted_one(workload: Workload, start: Start, number: int) -> Contained:
     """Return what a container of this number runs, of a root that starts programs so."""
     client = rooted.client(workload, number) if workload.peer else None
-    return Contained([rooted.INSIDE, *rooted.arguments(workload, start, number)], client=client)
+    command = [rooted.INSIDE, *rooted.arguments(workload, start, number)]
+    return Contained(command, client=client, files=workload.files)
 
 
 def _where(number: int, topology: Topology) -> dict[str, str]:
@@ -241,13 +242,14 @@ class Contained:
     """What one container runs.
 
     ``told``: environment of its own; ``client``: what asks it, from a container beside it;
-    ``place``: of its root on the disk, if that has several.
+    ``place``: of its root on the disk, if that has several; ``files``: a folder of its own.
     """
 
     command: Sequence[str]
     told: Mapping[str, str] = field(default_factory=dict)
     client: Sequence[str] | None = None
     place: Place | None = None
+    files: Path | None = None
 
 
 def containers(
@@ -295,12 +297,12 @@ def containers(
         at = f"job/{number if side == 'server' else peers.name(number, side)}"
         if disk is not None:
             start = disk.start if one.place is None else one.place.start
-            config = rooted.config(config, start, files=workload.files is not None)
+            config = rooted.config(config, start, files=one.files is not None)
             if one.place is not None and one.place.folder:
                 archive.file(f"{at}/from", f"{one.place.folder}\n".encode())
             if confines.service is not None:
                 config = asked.config(config, confines.service, len(cpus))
-            for name, data in rooted.files(number, workload, side).items():
+            for name, data in rooted.files(number, workload, side, one.files).items():
                 archive.file(f"{at}/{name}", data)
         if workload.peer is not None:
             config = peers.config(config, number, side)
@@ -317,7 +319,7 @@ def containers(
             put(number, one, "client")
     asking = [number for number, one in enumerate(every) if one.client is not None]
     if asking:
-        archive.file("job/peers", f"{len(asking)}\n".encode())
+        archive.file("job/peers", peers.told(workload, len(asking)))
     names = [*map(str, range(len(every))), *(peers.name(number, "client") for number in asking)]
     archive.file("job/containers", f"{' '.join(names)}\n".encode())
     if apparmor:

@@ -10,13 +10,13 @@ from ipaddress import IPv4Address
 from typing import Any, Literal
 
 from partywall.core.topology import Topology
-from partywall.workloads import Workload
+from partywall.workloads import PEERS, Workload
 
 FOLDER = "/run/partywall-peer"
 """Where both of a pair have the folder by which one tells the other what to do."""
 
-NETWORK = IPv4Address("172.17.0.0")
-"""Docker's, with the bridge's address behind it; as in network.c."""
+NETWORK, OUTSIDE = IPv4Address("172.17.0.0"), IPv4Address("172.18.0.0")
+"""Docker's, with the bridge's address behind it, and another one; as in network.c."""
 
 Side = Literal["server", "client"]
 _LETTERS: dict[Side, str] = {"server": "c", "client": "p"}
@@ -27,20 +27,23 @@ def name(number: int, side: Side = "server") -> str:
     return f"{_LETTERS[side]}{number}"
 
 
-def address(number: int, side: Side = "server") -> str:
-    """Return the address of a container on the bridge."""
-    return str(NETWORK + 2 + 2 * number + (side == "client"))
+def address(workload: Workload, number: int, side: Side = "server") -> str:
+    """Return the address of a container by which others reach it."""
+    if workload.peer is None:
+        return "127.0.0.1"
+    network = OUTSIDE if workload.peer == "outside" and side == "client" else NETWORK
+    return str(network + 2 + 2 * number + (side == "client"))
 
 
-def asked_at(workload: Workload, number: int) -> str:
-    """Return the address at which a client finds the server of its number."""
-    return address(number) if workload.peer else "127.0.0.1"
+def _apart(workload: Workload) -> bool:
+    """Return whether clients have CPUs of their own."""
+    return workload.peer is not None and PEERS[workload.peer].apart
 
 
 def cpus(workload: Workload, topology: Topology, number: int, side: Side = "server") -> range:
     """Return the CPUs that a container has, of those of its pair."""
     first, many = number * topology.cpus, topology.cpus
-    if workload.peer == "own-cpus":
+    if _apart(workload):
         many //= 2
         first += many * (side == "client")
     return range(first, first + many)
@@ -48,14 +51,14 @@ def cpus(workload: Workload, topology: Topology, number: int, side: Side = "serv
 
 def topology(workload: Workload, asked: Topology) -> Topology:
     """Return how many CPUs each pair has in all, ``asked`` being what the servers have."""
-    if workload.peer != "own-cpus":
+    if not _apart(workload):
         return asked
     return Topology(asked.containers, 2 * asked.cpus)
 
 
 def of_servers(workload: Workload, has: Topology) -> Topology:
     """Return what `topology` made ``has`` of."""
-    if workload.peer != "own-cpus":
+    if not _apart(workload):
         return has
     return Topology(has.containers, has.cpus // 2)
 
@@ -76,8 +79,12 @@ def environment(workload: Workload) -> dict[str, str]:
     """Return what both of a pair are told."""
     if workload.peer is None:
         return {}
-    apart = {"PW_APART": "1"} if workload.peer == "own-cpus" else {}
-    return {"PW_PEER": FOLDER} | apart
+    return {"PW_PEER": FOLDER} | ({"PW_APART": "1"} if _apart(workload) else {})
+
+
+def told(workload: Workload, pairs: int) -> bytes:
+    """Return what init hands to who joins so many pairs."""
+    return f"{pairs}{' outside' if workload.peer == 'outside' else ''}\n".encode()
 
 
 def config(made: dict[str, Any], number: int, side: Side) -> dict[str, Any]:

@@ -53,18 +53,20 @@ def arguments(workload: Workload, start: Start, number: int) -> list[str]:
 
 def client(workload: Workload, number: int) -> list[str]:
     """Return the command that asks the server of this number."""
-    return [word.replace(SERVER, peers.asked_at(workload, number)) for word in workload.client]
+    return [word.replace(SERVER, peers.address(workload, number)) for word in workload.client]
 
 
-def files(number: int, workload: Workload, side: peers.Side = "server") -> dict[str, bytes]:
-    """Return files of a container's own, beside its config.json."""
+def files(
+    number: int, workload: Workload, side: peers.Side = "server", folder: Path | None = None
+) -> dict[str, bytes]:
+    """Return files of a container's own, beside its config.json; ``folder`` as an archive."""
     name = peers.name(number, side)
-    address = peers.address(number, side) if workload.peer else "127.0.1.1"
+    address = peers.address(workload, number, side) if workload.peer else "127.0.1.1"
     found = {
         "hosts": f"127.0.0.1\tlocalhost\n::1\tlocalhost\n{address}\t{name}\n".encode(),
         "hostname": f"{name}\n".encode(),
     }
-    return found if workload.files is None else found | {"files": archive(workload.files)}
+    return found if folder is None else found | {"files": archive(folder)}
 
 
 def archive(folder: Path) -> bytes:

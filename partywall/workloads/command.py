@@ -14,11 +14,8 @@ from partywall.core.errors import UsageProblem
 from partywall.workloads.opening import Opening
 from partywall.workloads.root import (
     COUNT,
-    PEER_MODULES,
-    PEER_OPTIONS,
     PEERS,
     SERVER,
-    SUFFIXES,
     Peer,
     Root,
 )
@@ -156,9 +153,10 @@ def from_root(
         )
     told = ""
     if peer is not None:
-        told = f", {PEERS[peer]}"
-        usual = common.get("variant")
-        common["variant"] = f"{usual}-{SUFFIXES[peer]}" if usual else SUFFIXES[peer]
+        asking = PEERS[peer]
+        told, usual = f", {asking.told}", common.get("variant")
+        common["variant"] = f"{usual}-{asking.suffix}" if usual else asking.suffix
+        common |= asking.needs
     return Workload(
         operation=f"one request of {Path(words[0]).name} to {name} of {root.told}{told}",
         warmup=REQUESTS_WARMUP,
@@ -166,8 +164,6 @@ def from_root(
         marked=False,
         client=words,
         peer=peer,
-        options=PEER_OPTIONS if peer else (),
-        modules=PEER_MODULES if peer else (),
         **common,
     )
 

@@ -15,20 +15,47 @@ COUNT = "{requests}"
 SERVER = "{server}"
 """In a client's command, the address of what it asks."""
 
-Peer = Literal["same-cpus", "own-cpus"]
-"""Where a client in a container of its own runs: on the server's CPUs, or on as many others."""
+Peer = Literal["same-cpus", "own-cpus", "outside"]
+"""Where a client in a container of its own is: on the server's CPUs, on as many others, or on those
+and outside of the network of servers."""
 
-PEER_OPTIONS = ("CONFIG_NET_NS", "CONFIG_INET", "CONFIG_VETH", "CONFIG_BRIDGE")
-PEER_MODULES = ("veth", "bridge")
 
-PEERS: dict[Peer, str] = {
-    "same-cpus": "from a container of its own on the same CPUs",
-    "own-cpus": "from a container of its own on CPUs of its own, half of those of each pair",
+class Asking(BaseModel):
+    """How a client in a container of its own asks, and what that takes."""
+
+    model_config = ConfigDict(frozen=True)
+
+    suffix: str
+    """Of the variant whose client does so."""
+    told: str
+    """For people."""
+    options: tuple[str, ...] = ("CONFIG_NET_NS", "CONFIG_INET", "CONFIG_VETH", "CONFIG_BRIDGE")
+    """Options that the kernel must be built with."""
+    modules: tuple[str, ...] = ("veth", "bridge")
+    apart: bool = True
+    """It has CPUs of its own."""
+
+    @property
+    def needs(self) -> dict[str, tuple[str, ...]]:
+        """Of a workload."""
+        return {"options": self.options, "modules": self.modules}
+
+
+_BRIDGED = Asking(suffix="", told="")
+_OWN = "on CPUs of its own, half of those of each pair"
+
+PEERS: dict[Peer, Asking] = {
+    "same-cpus": Asking(
+        suffix="peer", told="from a container of its own on the same CPUs", apart=False
+    ),
+    "own-cpus": Asking(suffix="apart", told=f"from a container of its own {_OWN}"),
+    "outside": Asking(
+        suffix="outside",
+        told=f"from outside of the containers' network, {_OWN}",
+        options=(*_BRIDGED.options, "CONFIG_NF_TABLES", "CONFIG_NF_TABLES_IPV4", "CONFIG_NFT_CT"),
+        modules=(*_BRIDGED.modules, "nf_tables", "nft_ct"),
+    ),
 }
-"""For people."""
-
-SUFFIXES: dict[Peer, str] = {"same-cpus": "peer", "own-cpus": "apart"}
-"""Of the variant that has such a client."""
 
 
 class Root(BaseModel):

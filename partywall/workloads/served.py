@@ -15,11 +15,8 @@ from partywall.core.errors import UsageProblem
 from partywall.workloads import workload as workload_
 from partywall.workloads.root import (
     COUNT,
-    PEER_MODULES,
-    PEER_OPTIONS,
     PEERS,
     SERVER,
-    SUFFIXES,
     Peer,
     Root,
 )
@@ -39,8 +36,8 @@ class _Client(BaseModel):
     """What it asks, if not the file's."""
     client: str | None = None
     """Command; ``{requests}`` stands for how many it makes, ``{server}`` for whom it asks.
-    None: the server is none, and an operation is one run of it. Each has two more variants,
-    of a client in a container of its own: ``-peer`` and ``-apart``."""
+    None: the server is none, and an operation is one run of it. Each has a variant more
+    for each way in which a client may ask from elsewhere (`PEERS`)."""
 
 
 class _File(BaseModel):
@@ -55,7 +52,8 @@ class _File(BaseModel):
     """Or an archive of an image, as ``--image`` takes it; from where this file is, as all paths."""
     rootfs: str | None = None
     """Or a directory."""
-    server: str
+    server: str = ""
+    """Its command; an image may have one of its own."""
     room: int = Field(default=0, ge=0)
     """MiB that a container writes, beside what all have together."""
     files: str | None = None
@@ -81,7 +79,12 @@ def _read(path: Path, name: str) -> list[tuple[Workload, bool]]:
     raw = read_toml(path, _File)
     root = raw.root(path.parent)
     if root is None:
-        raise UsageProblem(f"{path}: it has to have one of debian, image and rootfs")
+        raise UsageProblem(
+            f"{path}: it has to have one of debian, image and rootfs",
+            "say what the root of its containers is made from",
+        )
+    if root.kind != "image" and not raw.server:
+        raise UsageProblem(f"{path}: server: there is none", "an image alone says what it runs")
     if raw.default not in raw.variants:
         raise UsageProblem(f"{path}: default names no variant: {raw.default}")
     common: dict[str, Any] = {
@@ -94,6 +97,8 @@ def _read(path: Path, name: str) -> list[tuple[Workload, bool]]:
         "window": raw.window,
     }
     for variant, one in raw.variants.items():
+        if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", variant) or variant == "default":
+            raise UsageProblem(f"{path}: variants: {variant!r} is no name for one")
         if one.client is not None and COUNT not in one.client:
             raise UsageProblem(f"{path}: variants.{variant}.client: it has no {COUNT}")
         if one.client is not None and SERVER not in one.client:
@@ -107,27 +112,37 @@ def _read(path: Path, name: str) -> list[tuple[Workload, bool]]:
         workload = Workload(
             variant=variant,
             operation=one.operation,
-            command=tuple(shlex.split(one.server or raw.server)),
-            client=tuple(shlex.split(one.client or "")),
+            command=_words(one.server or raw.server, path, variant),
+            client=_words(one.client or "", path, variant),
             marked=False,
             **common,
         )
         found.append((workload, variant == raw.default))
         if one.client is not None:
             found += [(_from_beside(workload, peer), False) for peer in PEERS]
+    titles = [one.title for one, _ in found]
+    twice = next((title for title in titles if titles.count(title) > 1), None)
+    if twice is not None:
+        raise UsageProblem(f"{path}: {twice} is two variants", "give one another name")
     return found
+
+
+def _words(command: str, path: Path, variant: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(command))
+    except ValueError as error:
+        raise UsageProblem(f"{path}: {variant}: {error}", "quote it as for a shell") from error
 
 
 def _from_beside(workload: Workload, peer: Peer) -> Workload:
     """Return the variant of a server whose client has a container of its own."""
+    asking = PEERS[peer]
     told = {
-        "variant": f"{workload.variant}-{SUFFIXES[peer]}",
-        "operation": f"{workload.operation}, {PEERS[peer]}",
+        "variant": f"{workload.variant}-{asking.suffix}",
+        "operation": f"{workload.operation}, {asking.told}",
         "peer": peer,
-        "options": PEER_OPTIONS,
-        "modules": PEER_MODULES,
     }
-    return workload.model_copy(update=told)
+    return workload.model_copy(update=told | asking.needs)
 
 
 def load(directory: Path = DIRECTORY) -> list[tuple[Workload, bool]]:
@@ -152,7 +167,7 @@ def select(patterns: Sequence[str]) -> list[Workload]:
         if found is None:
             wanted.append(pattern)
             continue
-        path, variant = Path(found[1]), found[2]
+        path, variant = Path(found[1]).resolve(), found[2]
         if path.stem in known:
             raise UsageProblem(f"{path}: {path.stem} is one of ours", "give it another name")
         if path.stem not in files:

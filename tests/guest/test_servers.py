@@ -32,7 +32,7 @@ def test_redis_is_measured_by_the_request(check: Callable[..., Checked]) -> None
     assert found.instructions.deferred > 0
 
 
-@pytest.mark.parametrize(("peer", "cpus"), [("same-cpus", 1), ("own-cpus", 2)])
+@pytest.mark.parametrize(("peer", "cpus"), [("same-cpus", 1), ("own-cpus", 2), ("outside", 2)])
 def test_a_client_in_a_container_of_its_own_asks_over_a_bridge(
     check: Callable[..., Checked], peer: str, cpus: int
 ) -> None:
@@ -46,6 +46,10 @@ def test_a_client_in_a_container_of_its_own_asks_over_a_bridge(
     # charges each time, in what all have above them.
     shared = [wall for wall in found.objects if "struct mem_cgroup" in wall.name]
     assert bool(shared) == (peer == "same-cpus")
+    # What comes from outside is routed, by one entry for all that is sent into the bridge.
+    assert found.deferred is not None
+    routed = [wall for wall in found.deferred.objects if "struct rtable" in wall.name]
+    assert bool(routed) == (peer == "outside")
 
 
 @pytest.mark.parametrize("server", ["nginx", "python"])

@@ -97,7 +97,12 @@ def test_a_client_has_the_servers_cpus_or_as_many_others(disk: media.Fitted) -> 
 
 def test_what_was_measured_can_be_measured_again() -> None:
     asked = Topology(4, 2)
-    for name, cpus in (("redis", 2), ("redis/get-peer", 2), ("redis/get-apart", 4)):
+    for name, cpus in (
+        ("redis", 2),
+        ("redis/get-peer", 2),
+        ("redis/get-apart", 4),
+        ("redis/get-outside", 4),
+    ):
         has = peers.topology(of(name), asked)
         assert has == Topology(4, cpus)
         assert peers.of_servers(of(name), has) == asked
@@ -124,16 +129,20 @@ def test_who_asks_from_where_is_in_the_name_of_what_was_measured() -> None:
         ).title
         for peer in (None, *PEERS)
     ]
-    assert titles == ["oned", "oned/peer", "oned/apart"]
+    assert titles == ["oned", "oned/peer", "oned/apart", "oned/outside"]
 
 
 def test_addresses_of_many_pairs_are_their_own() -> None:
+    near, far = of("redis/get-apart"), of("redis/get-outside")
     sides: tuple[peers.Side, ...] = ("server", "client")
-    found = [peers.address(number, side) for number in range(200) for side in sides]
+    found = [peers.address(near, number, side) for number in range(200) for side in sides]
     assert len(set(found)) == 400
     # The bridge has the first one.
     assert found[0] == "172.17.0.2"
     assert "172.17.1.0" in found
+    assert peers.address(of("redis"), 3) == "127.0.0.1"
+    # Who is outside of the network is in another one.
+    assert (peers.address(far, 1), peers.address(far, 1, "client")) == ("172.17.0.4", "172.18.0.5")
 
 
 def test_two_servers_that_are_asked_from_elsewhere_have_their_own_clients(

@@ -49,9 +49,11 @@ def test_a_server_is_one_workload_for_each_client(tmp_path: Path) -> None:
         ("one/get", None, True),
         ("one/get-peer", "same-cpus", False),
         ("one/get-apart", "own-cpus", False),
+        ("one/get-outside", "outside", False),
         ("one/put", None, False),
         ("one/put-peer", "same-cpus", False),
         ("one/put-apart", "own-cpus", False),
+        ("one/put-outside", "outside", False),
     ]
     (get, _), (beside, _), *_ = found
     # Who asks over a bridge needs it.
@@ -92,7 +94,7 @@ def test_what_ends_by_itself_has_no_client_and_finds_its_files(tmp_path: Path) -
     ((job, _),) = workloads.load_servers(tmp_path)
     assert (job.client, job.files, job.window, job.marked) == ((), folder, 1, False)
     assert rooted.arguments(job, disks.Start(), 0) == ["job", "--of", rooted.FILES]
-    packed = rooted.files(0, job)["files"]
+    packed = rooted.files(0, job, folder=job.files)["files"]
     with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
         assert tar.getnames() == ["a.c", "more/b.c"]
         data = tar.extractfile("more/b.c")
@@ -100,9 +102,9 @@ def test_what_ends_by_itself_has_no_client_and_finds_its_files(tmp_path: Path) -
         assert data.read() == b"int b;\n"
     # A guest's hash is of what is in it, not of when that was written.
     os.utime(folder / "a.c", (1, 1))
-    assert rooted.files(0, job)["files"] == packed
+    assert rooted.files(0, job, folder=job.files)["files"] == packed
     (get, _), *_ = workloads.load_servers(written(tmp_path / "more", SERVER))
-    assert "files" not in rooted.files(0, get)
+    assert "files" not in rooted.files(0, get, folder=get.files)
 
 
 def test_without_a_client_an_operation_is_one_run(tmp_path: Path) -> None:
@@ -231,7 +233,7 @@ def test_a_server_of_ones_own_is_in_a_file(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem, match=r"two files are named web\.toml"):
         workloads.select_any([str(file), str(other)])
     status, _, complaint = run("check", "-w", str(file), "--with", str(other))
-    assert (status, "web/get is two different things" in complaint) == (2, True)
+    assert (status, "web is two different things" in complaint) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -243,6 +245,11 @@ def test_a_server_of_ones_own_is_in_a_file(tmp_path: Path) -> None:
         ("web.toml", 'rootfs = "r"\n' + OWN, "one of debian, image and rootfs"),
         ("web.toml", "summary =", "web.toml: "),
         ("gone.toml", None, "No such file"),
+        ("web.toml", OWN.replace("put {", "'put {"), "put: No closing quotation"),
+        ("web.toml", OWN.replace("variants.put", "variants.default"), "'default' is no name"),
+        ("web.toml", OWN.replace("variants.put", "variants.'a/b'"), "'a/b' is no name"),
+        ("web.toml", OWN.replace("variants.put", "variants.get-peer"), "is two variants"),
+        ("web.toml", OWN.replace("image", "rootfs").replace("webd", ""), "server: there is none"),
     ],
 )
 def test_what_is_wrong_in_ones_own_file_is_said(

@@ -154,6 +154,23 @@ static inline void give_address(const char *name, struct in_addr address, unsign
 	ask("RTM_NEWADDR");
 }
 
+/* Whatever has no way of its own goes there. */
+static inline void make_default_route(struct in_addr gateway)
+{
+	const struct rtmsg body = {
+		.rtm_family = AF_INET,
+		.rtm_table = RT_TABLE_MAIN,
+		.rtm_protocol = RTPROT_STATIC,
+		.rtm_scope = RT_SCOPE_UNIVERSE,
+		.rtm_type = RTN_UNICAST,
+	};
+	struct nlmsghdr *made = message(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK, &body,
+					sizeof(body));
+
+	attribute(made, RTA_GATEWAY, &gateway, sizeof(gateway));
+	ask("RTM_NEWROUTE");
+}
+
 static inline void netlink_open(int protocol)
 {
 	netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);

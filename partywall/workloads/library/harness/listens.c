@@ -25,6 +25,9 @@ int listens_to_tcp(void)
 	       has("/proc/self/net/tcp6", "%*s %*s %*s %15s", "0A");
 }
 
+/* ::ffff:127.0.0.1 */
+#define LOOPBACK_MAPPED "0000000000000000FFFF00000100007F"
+
 static int listens_to_others(const char *path, const char *itself)
 {
 	char line[512], address[64], state[16];
@@ -33,8 +36,8 @@ static int listens_to_others(const char *path, const char *itself)
 
 	while (list && !found && fgets(line, sizeof(line), list))
 		found = sscanf(line, "%*s %63[^:]:%*s %*s %15s", address, state) == 2 &&
-			!strcmp(state, "0A") &&
-			strcmp(address + strlen(address) - strlen(itself), itself);
+			!strcmp(state, "0A") && strcmp(address, itself) &&
+			strcmp(address, LOOPBACK_MAPPED);
 	if (list)
 		fclose(list);
 	return found;

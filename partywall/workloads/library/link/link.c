@@ -2,9 +2,6 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <linux/if_packet.h>
-#include <linux/netfilter.h>
-#include <linux/netfilter/nf_tables.h>
-#include <linux/netfilter/nfnetlink.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -12,6 +9,7 @@
 
 #include "links.h"
 #include "operations.h"
+#include "rules.h"
 
 /* Most operations are the same each time. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -19,7 +17,6 @@
 /* One that is left to experiments. */
 #define ETHER_TYPE 0x88b5
 #define FRAME 64
-#define NFT(message) (NFNL_SUBSYS_NFTABLES << 8 | (message))
 /* A new bridge may take a moment until it forwards. */
 #define TRIES 20
 
@@ -177,28 +174,6 @@ static void op_route(unsigned long n)
 	change_route(RTM_DELROUTE, 0);
 }
 
-/* A transaction of one change. */
-static void batch(int type)
-{
-	const struct nfgenmsg body = { .version = NFNETLINK_V0, .res_id = htons(NFNL_SUBSYS_NFTABLES) };
-
-	message(type, 0, &body, sizeof(body));
-}
-
-static struct nlmsghdr *change_rules(int type, int flags)
-{
-	const struct nfgenmsg body = { .nfgen_family = NFPROTO_IPV4, .version = NFNETLINK_V0 };
-
-	batch(NFNL_MSG_BATCH_BEGIN);
-	return message(NFT(type), flags | NLM_F_ACK, &body, sizeof(body));
-}
-
-static int commit(void)
-{
-	batch(NFNL_MSG_BATCH_END);
-	return answer();
-}
-
 static int change_table(int type, int flags)
 {
 	text(change_rules(type, flags), NFTA_TABLE_NAME, table);
@@ -234,20 +209,9 @@ static void op_table(unsigned long n)
 
 static void op_chain(unsigned long n)
 {
-	const unsigned int hook = htonl(NF_INET_LOCAL_IN), priority = 0;
-	struct nlmsghdr *made = change_rules(NFT_MSG_NEWCHAIN, NLM_F_CREATE | NLM_F_EXCL);
-	struct nlattr *nest;
+	struct nlmsghdr *made;
 
-	text(made, NFTA_CHAIN_TABLE, table);
-	text(made, NFTA_CHAIN_NAME, "in");
-	nest = attribute(made, NFTA_CHAIN_HOOK | NLA_F_NESTED, NULL, 0);
-	attribute(made, NFTA_HOOK_HOOKNUM, &hook, sizeof(hook));
-	attribute(made, NFTA_HOOK_PRIORITY, &priority, sizeof(priority));
-	end(nest);
-	text(made, NFTA_CHAIN_TYPE, "filter");
-	errno = commit();
-	check(errno, "NFT_MSG_NEWCHAIN");
-
+	make_chain(table, "in", NF_INET_LOCAL_IN);
 	made = change_rules(NFT_MSG_DELCHAIN, 0);
 	text(made, NFTA_CHAIN_TABLE, table);
 	text(made, NFTA_CHAIN_NAME, "in");
