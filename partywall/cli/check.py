@@ -137,7 +137,13 @@ def check(
     others = neighbours_of(neighbours, chosen) if neighbours else []
     with progress_on_terminal() as progress:
         rootless: dict[str, PartywallError] = {}
-        if not others:
+        if others:
+            # Packages of both are one root, which is made when both are known.
+            own = [one for one in (*chosen, *others) if one.root and one.root.kind != "debian"]
+            _, rootless = with_roots(own, progress)
+            for error in rootless.values():
+                raise error
+        else:
             chosen, rootless = with_roots(chosen, progress)
         kernel = resolve(Request(kernel_name, vmlinux, modules, tree), progress)
         wanted = run.Wanted(

@@ -52,11 +52,11 @@ def neighbours_of(names: tuple[str, ...], chosen: list[Workload]) -> list[Worklo
             "say with -w, or behind --, what the other half does",
         )
     found = workloads.select_any(names)
-    theirs = {one.title: one for one in found}
+    roots = {one.name: one.root for one in found}
     for one in chosen:
-        if theirs.get(one.title, one) != one:
+        if roots.get(one.name, one.root) != one.root:
             raise UsageProblem(
-                f"{one.title} is two different things", "give one of the files another name"
+                f"{one.name} is two different things", "give one of the files another name"
             )
     beside.servers(chosen, found)
     return found

@@ -291,16 +291,25 @@ def _names_of_workloads(
     return [CompletionItem(title) for title in titles if title.startswith(incomplete)]
 
 
-def names_option(told: str) -> Callable[[FC], FC]:
-    """--workload, which may be given again."""
+def _names_of_all(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    found = _names_of_workloads(ctx, param, incomplete)
+    titles = [one.title for one, _ in workloads.load_servers()]
+    found += [CompletionItem(title) for title in titles if title.startswith(incomplete)]
+    return found or [CompletionItem(incomplete, type="file")]
+
+
+def names_option(told: str, *, files: bool = False) -> Callable[[FC], FC]:
+    """--workload, which may be given again; ``files``: and may be a server of one's own."""
     return click.option(
         "--workload",
         "-w",
         "names",
         multiple=True,
-        metavar="NAME[/VARIANT]",
+        metavar="NAME[/VARIANT]|FILE.toml" if files else "NAME[/VARIANT]",
         help=told,
-        shell_complete=_names_of_workloads,
+        shell_complete=_names_of_all if files else _names_of_workloads,
     )
 
 
@@ -323,7 +332,9 @@ def workload_options(command: FC) -> FC:
     """Options that say what is run, and in which topology."""
     command = containers_option("; each workload's own if not given.")(cpus_option(command))
     return names_option(
-        "Workload to run, may be given again; all in their usual variants if not given."
+        "Workload to run, or a server that a file of yours describes, may be given again; all in "
+        "their usual variants if not given.",
+        files=True,
     )(command)
 
 

@@ -212,6 +212,11 @@ def select(
             titles = [workload.title for workload, _ in everything]
             near = difflib.get_close_matches(pattern, titles, 3)
             known = near or sorted({workload.name for workload, _ in everything})
+            if pattern.endswith(".toml"):
+                raise UsageProblem(
+                    f"{pattern}: this takes workloads of the library",
+                    "a server in a file is what partywall check and compare take",
+                )
             raise UsageProblem(
                 f"no workload '{pattern}'",
                 f"{'near' if near else 'known'}: {', '.join(known)}; partywall workloads shows all",

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
 from partywall.guest.roots.disks import FORM, Disk, Start, kept, say, tool
@@ -26,7 +27,8 @@ def together(disks: Sequence[Disk], progress: Progress) -> tuple[Disk, list[Plac
 
     Of one root alone that is its own disk.
     """
-    files = list(dict.fromkeys(disk.file for disk in disks))
+    # One disk, whichever comes first.
+    files = sorted({disk.file for disk in disks})
     if len(files) == 1:
         return disks[0], [Place("", disk.start) for disk in disks]
     # A disk lies in a folder that is named by what is on it.
@@ -41,7 +43,9 @@ def together(disks: Sequence[Disk], progress: Progress) -> tuple[Disk, list[Plac
                 into = str(top / str(number))
                 status, _, why = say([tool("unsquashfs"), "-q", "-n", "-d", into, str(file)])
                 if status:
-                    raise EnvironmentProblem(f"unsquashfs failed: {why[:160]}", "free space there")
+                    raise EnvironmentProblem(
+                        f"unsquashfs failed: {why[:160]}", f"free space in {cache.root()}"
+                    )
         return top, Start()
 
     digest = hashlib.sha256(f"{FORM} together\n{keys}\n".encode()).hexdigest()
