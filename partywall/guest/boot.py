@@ -24,6 +24,7 @@ from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
 from partywall.core.topology import Topology
 from partywall.guest import image, processor, qemu
+from partywall.guest.failures import died, said_in
 from partywall.guest.qemu import Qemu
 from partywall.guest.roots import Fitted
 from partywall.kernels import Kernel
@@ -139,12 +140,6 @@ def _text(serial: Path) -> str:
         return ""
 
 
-def _said(text: str, word: str) -> str | None:
-    # A line that has no end yet is still being written.
-    found = re.search(rf"^PARTYWALL {word}(?: (.*))?\n", text, re.MULTILINE)
-    return found[1] or "" if found else None
-
-
 class Guest:
     """A guest from its start to its end; use it as a context manager."""
 
@@ -208,11 +203,11 @@ class Guest:
 
     def said(self, word: str) -> str | None:
         """The rest of the guest's first line ``PARTYWALL word …``, if it said all of that."""
-        return _said(self.console, word)
+        return said_in(self.console, word)
 
     def reported(self, word: str) -> str | None:
         """The same of the second line, or of the first if the kernel has but one."""
-        return _said(self.second or self.console, word)
+        return said_in(self.second or self.console, word)
 
     def command(self) -> list[str]:
         """The QEMU command line."""
@@ -345,40 +340,9 @@ class Guest:
 
     def _failure(self) -> EnvironmentProblem:
         """What the ended guest died of, in one line."""
-        console = self.console
         if self._listener is not None:
             self._listener.join(timeout=5)
-        stderr = self._complaints.strip()
-        recorder = re.search(r"^partywall recorder: (.*)$", stderr, re.MULTILINE)
-        if recorder:
-            return EnvironmentProblem(f"the recorder gave up: {recorder[1]}")
-        panic = re.search(r"Kernel panic - not syncing: (.*)$", console, re.MULTILINE)
-        if panic:
-            return EnvironmentProblem(f"the guest's kernel panicked: {panic[1]}")
-        workload = re.search(r"^partywall: workload: (.*)$", console, re.MULTILINE)
-        if workload:
-            hint = re.search(r"^partywall: hint: (.*)$", console, re.MULTILINE)
-            return EnvironmentProblem(
-                f"the workload failed: {workload[1]}", hint[1] if hint else None
-            )
-        said = self.said("failed")
-        if said and said.startswith("asleep: "):
-            return EnvironmentProblem(
-                f"the guest sleeps: {said[8:]} (QEMU {self.settings.qemu.version})",
-                "the workload may hang, or QEMU not show its marks; allow more with --timeout",
-            )
-        if said:
-            before = [
-                line
-                for line in console.splitlines()
-                if line and not line.startswith(("PARTYWALL", "[", "note"))
-            ]
-            detail = f" ({before[-1][:160]})" if before else ""
-            return EnvironmentProblem(f"the guest failed: {said}{detail}")
-        if stderr:
-            return EnvironmentProblem(f"QEMU ended: {stderr.splitlines()[-1][:200]}")
-        last = next(iter(reversed(console.strip().splitlines())), "nothing")
-        return EnvironmentProblem(f"QEMU ended early; the guest's last line: {last[:160]}")
+        return died(self.console, self._complaints, self.settings.qemu.version)
 
 
 class _Silence:

@@ -121,6 +121,12 @@ def test_the_cause_is_said(qemu: Qemu, console: str, stderr: str, words: str) ->
     assert failed(qemu, console, stderr) == words
 
 
+def test_a_panic_is_said_with_where_it_was(qemu: Qemu) -> None:
+    oops = "[    9.9] RIP: 0010:net_rx_action+0xec/0x420\r\n[    9.9] RIP: 0033:0x7ffff78b2e60\r\n"
+    said = failed(qemu, BOOT + oops + PANIC.replace("VFS", "Fatal"))
+    assert said.startswith("the guest's kernel panicked at net_rx_action+0xec/0x420: Fatal")
+
+
 def test_the_first_cause_is_said_of_several(qemu: Qemu) -> None:
     everything = BOOT + WORKLOAD + INIT + PANIC
     assert failed(qemu, everything, GAVE_UP + QEMU).startswith("the recorder gave up")
