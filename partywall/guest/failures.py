@@ -9,7 +9,7 @@ from partywall.core.errors import EnvironmentProblem
 
 
 def said_in(text: str, word: str) -> str | None:
-    """Return the rest of the first line ``PARTYWALL word …`` of a console, if all of it is there."""
+    """Return the rest of a console's first line ``PARTYWALL word …``, if all of it is there."""
     # A line that has no end yet is still being written.
     found = re.search(rf"^PARTYWALL {word}(?: (.*))?\n", text, re.MULTILINE)
     return found[1] or "" if found else None
