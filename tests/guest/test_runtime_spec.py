@@ -14,7 +14,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from referencing import Registry, Resource
+from referencing import Registry
 from referencing.jsonschema import DRAFT4
 
 from partywall import workloads
@@ -59,7 +59,7 @@ def schema() -> jsonschema.Draft4Validator:
     with zipfile.ZipFile(file) as packed:
         for name in packed.namelist():
             if name.startswith(top) and name.endswith(".json") and "/test/" not in name:
-                made = Resource(json.loads(packed.read(name)), DRAFT4)
+                made = DRAFT4.create_resource(json.loads(packed.read(name)))
                 registry = registry.with_resource(f"{BASE}{name.removeprefix(top)}", made)
     return jsonschema.Draft4Validator({"$ref": f"{BASE}config-schema.json"}, registry=registry)
 
