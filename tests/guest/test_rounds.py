@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from checks import differences
 
 from partywall import workloads
 from partywall.core.errors import EnvironmentProblem
@@ -225,7 +226,9 @@ def test_two_sittings_find_the_same(kernel: Kernel) -> None:
     first, second = (
         [*sitting.measure(wanted, recorded_by(), ROOM, Quiet()).results()] for _ in range(2)
     )
-    assert [result(one) for one in first] == [result(one) for one in second]
+    for one, other in zip(first, second, strict=True):
+        documents = (result(each).model_dump(mode="json") for each in (one, other))
+        assert list(differences(*documents)) == []
 
 
 def test_neighbours_meet_where_both_go(became: dict[str, Became]) -> None:
