@@ -219,16 +219,27 @@ def test_a_round_is_the_same_before_and_after_others(became: dict[str, Became]) 
     assert [each.workload for each in found] == ["signal"] * 3
 
 
+def much(found: WorkloadResult) -> dict[str, float]:
+    """What moves at least once in each operation, by name."""
+    return {one.name: one.transfers for one in found.objects if one.transfers >= 1}
+
+
 def test_two_sittings_find_the_same(kernel: Kernel) -> None:
-    # How long the guest is held while a round is analysed is no time of its own.
     pipe, signal = workloads.select(["descriptor/pipe", "signal"])
     wanted = Sitting(plan(kernel, pipe), (Round(pipe), Round(signal)))
     first, second = (
-        [*sitting.measure(wanted, recorded_by(), ROOM, Quiet()).results()] for _ in range(2)
+        [result(one) for one in sitting.measure(wanted, recorded_by(), ROOM, Quiet()).results()]
+        for _ in range(2)
     )
-    for one, other in zip(first, second, strict=True):
-        documents = (result(each).model_dump(mode="json") for each in (one, other))
-        assert list(differences(*documents)) == []
+    one, other = first[0].model_dump(mode="json"), second[0].model_dump(mode="json")
+    assert list(differences(one, other)) == []
+    # While the guest was held for the first one, the host did as much as it pleased: in which
+    # order CPUs go on was seen to depend on that, in two of fifty sittings on a busy machine.
+    before, after = first[1], second[1]
+    assert much(before)
+    assert much(after) == pytest.approx(much(before), rel=0.02)
+    assert after.accesses == pytest.approx(before.accesses, rel=0.02)
+    assert after.instructions.kernel == pytest.approx(before.instructions.kernel, rel=0.02)
 
 
 def test_neighbours_meet_where_both_go(became: dict[str, Became]) -> None:
