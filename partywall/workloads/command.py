@@ -168,11 +168,16 @@ def from_root(
     )
 
 
-def _words(client: str) -> tuple[str, ...]:
+def words_of(command: str, where: str) -> tuple[str, ...]:
+    """Return the words of a command line; UsageProblem, with ``where`` it is, if it has none."""
     try:
-        words = tuple(shlex.split(client))
+        return tuple(shlex.split(command))
     except ValueError as error:
-        raise UsageProblem(f"--client: {error}", "quote it as for a shell") from error
+        raise UsageProblem(f"{where}: {error}", "quote it as for a shell") from error
+
+
+def _words(client: str) -> tuple[str, ...]:
+    words = words_of(client, "--client")
     if not any(COUNT in word for word in words):
         raise UsageProblem(
             f"--client has to be told how many requests it makes: {COUNT} is to be in it",

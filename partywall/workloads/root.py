@@ -20,6 +20,10 @@ Peer = Literal["same-cpus", "own-cpus", "outside"]
 and outside of the network of servers."""
 
 
+_BRIDGE_OPTIONS = ("CONFIG_NET_NS", "CONFIG_INET", "CONFIG_VETH", "CONFIG_BRIDGE")
+_BRIDGE_MODULES = ("veth", "bridge")
+
+
 class Asking(BaseModel):
     """How a client in a container of its own asks, and what that takes."""
 
@@ -29,9 +33,9 @@ class Asking(BaseModel):
     """Of the variant whose client does so."""
     told: str
     """For people."""
-    options: tuple[str, ...] = ("CONFIG_NET_NS", "CONFIG_INET", "CONFIG_VETH", "CONFIG_BRIDGE")
+    options: tuple[str, ...] = _BRIDGE_OPTIONS
     """Options that the kernel must be built with."""
-    modules: tuple[str, ...] = ("veth", "bridge")
+    modules: tuple[str, ...] = _BRIDGE_MODULES
     apart: bool = True
     """It has CPUs of its own."""
 
@@ -41,7 +45,6 @@ class Asking(BaseModel):
         return {"options": self.options, "modules": self.modules}
 
 
-_BRIDGED = Asking(suffix="", told="")
 _OWN = "on CPUs of its own, half of those of each pair"
 
 PEERS: dict[Peer, Asking] = {
@@ -52,8 +55,8 @@ PEERS: dict[Peer, Asking] = {
     "outside": Asking(
         suffix="outside",
         told=f"from outside of the containers' network, {_OWN}",
-        options=(*_BRIDGED.options, "CONFIG_NF_TABLES", "CONFIG_NF_TABLES_IPV4", "CONFIG_NFT_CT"),
-        modules=(*_BRIDGED.modules, "nf_tables", "nft_ct"),
+        options=(*_BRIDGE_OPTIONS, "CONFIG_NF_TABLES", "CONFIG_NF_TABLES_IPV4", "CONFIG_NFT_CT"),
+        modules=(*_BRIDGE_MODULES, "nf_tables", "nft_ct"),
     ),
 }
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from partywall.core.errors import UsageProblem
 from partywall.workloads import workload as workload_
+from partywall.workloads.command import words_of
 from partywall.workloads.root import (
     COUNT,
     PEERS,
@@ -112,8 +112,8 @@ def _read(path: Path, name: str) -> list[tuple[Workload, bool]]:
         workload = Workload(
             variant=variant,
             operation=one.operation,
-            command=_words(one.server or raw.server, path, variant),
-            client=_words(one.client or "", path, variant),
+            command=words_of(one.server or raw.server, f"{path}: {variant}"),
+            client=words_of(one.client or "", f"{path}: {variant}"),
             marked=False,
             **common,
         )
@@ -125,13 +125,6 @@ def _read(path: Path, name: str) -> list[tuple[Workload, bool]]:
     if twice is not None:
         raise UsageProblem(f"{path}: {twice} is two variants", "give one another name")
     return found
-
-
-def _words(command: str, path: Path, variant: str) -> tuple[str, ...]:
-    try:
-        return tuple(shlex.split(command))
-    except ValueError as error:
-        raise UsageProblem(f"{path}: {variant}: {error}", "quote it as for a shell") from error
 
 
 def _from_beside(workload: Workload, peer: Peer) -> Workload:
