@@ -38,6 +38,9 @@ PROGRAM_DIR = "/usr/lib/partywall"
 SHARED_DIR = "/usr/share/partywall"
 MODULES = ("ext4", "overlay")
 OPTIONAL_MODULES = ("brd",)
+IMAGE = "/image"
+"""Where init has the disk with roots of containers."""
+
 ROOM = 128
 """MiB of the disk that all containers write to, unless a workload needs more; as init has it."""
 
@@ -181,7 +184,7 @@ def job(
     around which memory is looked at afterwards, 0 for none.
     """
     if disk is not None:
-        every = [rooted_one(workload, disk.start, one) for one in range(topology.containers)]
+        every = [rooted_one(workload, disk.place.start, one) for one in range(topology.containers)]
     elif workload.command:
         program = f"{PROGRAM_DIR}/{workload.name}"
         every = [Contained([LAUNCHER, program, *workload.command[1:]])] * topology.containers
@@ -296,10 +299,11 @@ def containers(
         )
         at = f"job/{number if side == 'server' else peers.name(number, side)}"
         if disk is not None:
-            start = disk.start if one.place is None else one.place.start
-            config = rooted.config(config, start, files=one.files is not None)
-            if one.place is not None and one.place.folder:
-                archive.file(f"{at}/from", f"{one.place.folder}\n".encode())
+            place = one.place or disk.place
+            config = rooted.config(config, place.start, files=one.files is not None)
+            if place.folders:
+                layers = ":".join(f"{IMAGE}/{folder}" for folder in place.folders)
+                archive.file(f"{at}/from", f"{layers}\n".encode())
             if confines.service is not None:
                 config = asked.config(config, confines.service, len(cpus))
             for name, data in rooted.files(number, workload, side, one.files).items():

@@ -212,7 +212,8 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
     if root is not None:
         made = roots.disk(root, progress)
         disk = roots.fitted(made, plan.kernel, progress)
-        disk = replace(disk, start=roots.started(made, workload.service))
+        start = roots.started(made, workload.service)
+        disk = replace(disk, place=replace(disk.place, start=start))
     parts, digest = guest.initramfs(
         image.base(plan.kernel, workload, progress),
         image.job(

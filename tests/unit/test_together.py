@@ -11,6 +11,7 @@ import pytest
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Quiet
 from partywall.guest.roots import Disk, Start, disks, together
+from partywall.guest.roots.disks import Filled, Stack
 
 QUIET = Quiet()
 
@@ -18,11 +19,11 @@ QUIET = Quiet()
 def disk(folder: Path, name: str) -> Disk:
     """A kept disk with one file of this name."""
 
-    def fill(_: Path) -> tuple[Path, Start]:
+    def fill(_: Path) -> Filled:
         root = folder / name
         root.mkdir()
         (root / name).write_text(name)
-        return root, Start(args=(name,))
+        return Filled(root, Start(args=(name,)))
 
     return disks.kept(name * 8, fill, QUIET)
 
@@ -47,18 +48,44 @@ def test_each_root_has_a_folder_and_starts_its_own_programs(tmp_path: Path) -> N
     both, places = together([two, one, two], QUIET)
     files = listed(both)
     for place, name in zip(places, ("two", "one", "two"), strict=True):
-        assert f"squashfs-root/{place.folder}/{name}" in files
+        (folder,) = place.folders
+        assert f"squashfs-root/{folder}/{name}" in files
         assert place.start.args == (name,)
     assert len(files) == 5
     # The same disk, whichever is named first.
     assert together([one, two], QUIET)[0] == both
 
 
+def layered(folder: Path, key: str, *names: str) -> Disk:
+    """A kept disk of layers, the topmost first, each with a file of its name."""
+
+    def fill(_: Path) -> Filled:
+        for name in names:
+            (folder / key / name).mkdir(parents=True)
+            (folder / key / name / f"of-{name}").write_text(name)
+        return Filled(folder / key, Start(), Stack(folders=names, passwd="", group=""))
+
+    return disks.kept(key * 8, fill, QUIET)
+
+
+def test_layers_of_one_name_are_there_once(tmp_path: Path) -> None:
+    one, two = layered(tmp_path, "one", "top", "base"), layered(tmp_path, "two", "other", "base")
+    flat = disk(tmp_path, "flat")
+    both, places = together([one, two, flat], QUIET)
+    assert [place.folders for place in places[:2]] == [("top", "base"), ("other", "base")]
+    files = listed(both)
+    for name in ("top", "other", "base"):
+        assert f"squashfs-root/{name}/of-{name}" in files
+    (folder,) = places[2].folders
+    assert f"squashfs-root/{folder}/flat" in files
+    assert len(files) == 9
+
+
 def test_of_one_root_it_is_its_own_disk(tmp_path: Path) -> None:
     one = disk(tmp_path, "one")
     made, places = together([one, one], QUIET)
     assert made == one
-    assert [(place.folder, place.start) for place in places] == [("", one.start)] * 2
+    assert [(place.folders, place.start) for place in places] == [((), one.start)] * 2
 
 
 def test_a_disk_that_can_not_be_read_is_said(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
-from partywall.guest.roots.disks import FORM, Disk, Start, kept, tool
+from partywall.guest.roots.disks import FORM, Disk, Filled, Start, kept, tool
 from partywall.kernels import apt
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
@@ -83,7 +83,7 @@ def disk(what: str, progress: Progress) -> Disk:
     packages = _resolved(names)
     text = "\n".join([FORM, *(f"{name} {version}" for name, version in packages)])
 
-    def fill(work: Path) -> tuple[Path, Start]:
+    def fill(work: Path) -> Filled:
         debs, root = work / "debs", work / "root"
         debs.mkdir()
         root.mkdir()
@@ -104,6 +104,6 @@ def disk(what: str, progress: Progress) -> Disk:
         _users(root)
         # What is not in the linker's own places is found by its list, if one can be made.
         subprocess.run([tool("ldconfig"), "-r", str(root)], capture_output=True, check=False)
-        return root, Start()
+        return Filled(root, Start())
 
     return kept(hashlib.sha256(text.encode()).hexdigest(), fill, progress)

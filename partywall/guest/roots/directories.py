@@ -10,7 +10,7 @@ from pathlib import Path
 
 from partywall.core.errors import UsageProblem
 from partywall.core.progress import Progress
-from partywall.guest.roots.disks import FORM, Disk, Start, kept
+from partywall.guest.roots.disks import FORM, Disk, Filled, Start, kept
 
 
 def _key(folder: Path) -> str:
@@ -40,4 +40,4 @@ def disk(what: str, progress: Progress) -> Disk:
         raise UsageProblem("--rootfs / is all of this machine", "give a directory below it")
     with progress.step(f"looking at {what}"):
         key = _key(folder)
-    return kept(key, lambda _: (folder, Start()), progress)
+    return kept(key, lambda _: Filled(folder, Start()), progress)

@@ -8,6 +8,7 @@ import resource
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -45,13 +46,37 @@ class Start(BaseModel):
     groups: tuple[int, ...] = ()
 
 
+class Stack(BaseModel):
+    """Layers that have a folder each, and users and groups as they have them together."""
+
+    model_config = ConfigDict(frozen=True)
+
+    folders: tuple[str, ...]
+    """Their names on the disk, the topmost first."""
+    passwd: str
+    group: str
+
+
 class Disk(BaseModel):
-    """``file``: what the guest reads; ``start``: what its maker says of its programs."""
+    """``file``: what the guest reads; ``start``: what its maker says of its programs.
+
+    ``stack``: the layers of its root; None if that is all of the disk.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     file: Path
     start: Start
+    stack: Stack | None = None
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What a disk is made from: the folder that is packed, and what is kept beside it."""
+
+    root: Path
+    start: Start
+    stack: Stack | None = None
 
 
 def tool(name: str) -> str:
@@ -98,10 +123,21 @@ def pack(folder: Path, into: Path) -> None:
     os.truncate(into, -(-size // PIECE) * PIECE)
 
 
-def kept(key: str, fill: Callable[[Path], tuple[Path, Start]], progress: Progress) -> Disk:
+def unpack(disk: Path, into: Path) -> None:
+    """Unpack the file of a disk into a folder that is not there yet."""
+    command = [tool("unsquashfs"), "-q", "-n"]
+    if os.geteuid():
+        # Who is not root may remove a file of a layer below, but unsquashfs does not know of it.
+        command = [tool("unshare"), "--map-root-user", *command, "-no-xattrs"]
+    status, _, why = say([*command, "-d", str(into), str(disk)])
+    if status:
+        raise EnvironmentProblem(f"unsquashfs failed: {why[:160]}", f"free space in {cache.root()}")
+
+
+def kept(key: str, fill: Callable[[Path], Filled], progress: Progress) -> Disk:
     """Return the disk of a key; ``fill`` unpacks it into a folder if it is not kept.
 
-    ``fill``: returns the root within that folder, or elsewhere, and how programs start.
+    ``fill``: returns the root within that folder, or elsewhere, and what is known of it.
     """
 
     def make(draft: Path) -> None:
@@ -109,18 +145,22 @@ def kept(key: str, fill: Callable[[Path], tuple[Path, Start]], progress: Progres
         # Whoever may look into the cache may not run what a stranger's image has set-user-ID.
         work.mkdir(0o700)
         try:
-            root, start = fill(work)
-            if os.geteuid() and root.is_relative_to(work):
-                _readable(root)
+            filled = fill(work)
+            if os.geteuid() and filled.root.is_relative_to(work):
+                _readable(filled.root)
             with progress.step("making a disk of it"):
-                pack(root, draft / "root.squashfs")
+                pack(filled.root, draft / "root.squashfs")
         finally:
             remove(work)
-        (draft / "start.json").write_text(start.model_dump_json())
+        (draft / "start.json").write_text(filled.start.model_dump_json())
+        if filled.stack is not None:
+            (draft / "stack.json").write_text(filled.stack.model_dump_json())
 
     place = cache.entry("root", key, make, progress)
     start = Start.model_validate_json((place / "start.json").read_text())
-    return Disk(file=place / "root.squashfs", start=start)
+    stacked = place / "stack.json"
+    stack = Stack.model_validate_json(stacked.read_text()) if stacked.exists() else None
+    return Disk(file=place / "root.squashfs", start=start, stack=stack)
 
 
 def remove(folder: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
-from partywall.guest.roots.disks import PIECE, remove, say, tool
+from partywall.guest.roots.disks import PIECE, remove, say, tool, unpack
 
 _FORM = "1"
 _BLOCK = 4096
@@ -44,7 +44,7 @@ def made(squashfs: Path, key: str, progress: Progress) -> Path:
 
 
 def _make(squashfs: Path, root: Path, into: Path) -> None:
-    _must([tool("unsquashfs"), "-q", "-n", "-d", str(root), str(squashfs)])
+    unpack(squashfs, root)
     sizes = list(_sizes(root))
     blocks = sum(-(-size // _BLOCK) for size in sizes)
     total = blocks * _BLOCK * 51 // 50 + len(sizes) * _INODE + _SPARE

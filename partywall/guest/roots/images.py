@@ -10,13 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from partywall.core.errors import UsageProblem
 from partywall.core.progress import Progress
-from partywall.guest.roots import archives, layers
-from partywall.guest.roots.disks import FORM, Disk, Start, kept, say, tool
+from partywall.guest.roots import archives, layers, stacked
+from partywall.guest.roots.disks import FORM, Disk, Filled, Stack, Start, kept, remove, say, tool
 from partywall.guest.roots.layers import WANTED
 
 _CHUNK = 1 << 20
@@ -49,7 +51,7 @@ def _reference(place: Path, tag: str, what: str, work: Path) -> str:
 
 def _key(place: Path, tag: str) -> str:
     # The index of a layout has hashes of all that belongs to it.
-    total = hashlib.sha256(f"{FORM} {tag}\n".encode())
+    total = hashlib.sha256(f"{FORM} layers {tag}\n".encode())
     file = place / "index.json" if place.is_dir() else place
     try:
         with file.open("rb") as data:
@@ -93,12 +95,38 @@ def _must(command: list[str], what: str, hint: str = WANTED) -> str:
     return said
 
 
+def _layered(
+    layout: Path, blobs: Sequence[Path], facts: dict[str, Any], work: Path
+) -> tuple[Path, Stack, dict[str, Any]]:
+    """Unpack an image's layers side by side; `stacked.FlatError` if that can't be.
+
+    Return the folder that they are in, what they are, and the image's ``process``.
+    """
+    top, told = work / "layers", work / "config.json"
+    top.mkdir()
+    top.chmod(0o755)
+
+    def unpack(tag: str, into: Path) -> None:
+        _must(_umoci(("raw", "unpack"), "--image", f"{layout}:{tag}", str(into)), tag)
+
+    stack = stacked.unpack(layout, blobs, facts, top, unpack)
+    known = stacked.users(stack, work / "users")
+    command = _umoci(("raw", "runtime-config"), "--image", f"{layout}:image")
+    _must([*command, "--rootfs", str(known), str(told)], "the image")
+    return top, stack, json.loads(told.read_text())["process"]
+
+
+def _umoci(kind: Sequence[str], *words: str) -> list[str]:
+    """Return a command of umoci's that unpacks."""
+    return [tool("umoci"), *kind, *(["--rootless"] if os.geteuid() else []), *words]
+
+
 def disk(what: str, progress: Progress) -> Disk:
     """Return the disk of an image."""
     place, tag = _split(what)
-    skopeo, umoci = tool("skopeo"), tool("umoci")
+    skopeo = tool("skopeo")
 
-    def fill(work: Path) -> tuple[Path, Start]:
+    def fill(work: Path) -> Filled:
         layout, bundle = work / "layout", work / "bundle"
         image = f"{layout}:image"
         # Whose image it is makes no difference to who measures it: no signature is asked for.
@@ -110,13 +138,16 @@ def disk(what: str, progress: Progress) -> Disk:
             config = _must([skopeo, "inspect", "--config", f"oci:{image}"], what)
             facts = json.loads(config)
             _refuse_foreign(facts, what)
-            layers.refuse_hostile(layers.prepare(layout, what), what)
-        command = [umoci, "unpack", "--image", image, str(bundle)]
-        if os.geteuid():
-            command.insert(2, "--rootless")
+            blobs = layers.prepare(layout, what)
+            layers.refuse_hostile(blobs, what)
         with progress.step(f"unpacking {place.name}"):
-            _must(command, what)
+            with suppress(stacked.FlatError):
+                top, stack, process = _layered(layout, blobs, facts, work)
+                return Filled(top, _start(process, facts), stack)
+            # In one folder, as far as it is honest.
+            remove(work / "layers")
+            _must(_umoci(("unpack",), "--image", image, str(bundle)), what)
         made = json.loads((bundle / "config.json").read_text())
-        return bundle / "rootfs", _start(made["process"], facts)
+        return Filled(bundle / "rootfs", _start(made["process"], facts))
 
     return kept(_key(place, tag), fill, progress)

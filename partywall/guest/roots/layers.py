@@ -12,7 +12,7 @@ import json
 import subprocess
 import tarfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -73,20 +73,18 @@ class Member(tarfile.TarInfo):
         return found
 
 
-def _members(layer: Path, what: str) -> int:
-    """Return how many bytes the files of a layer have, as it says."""
+def members(layer: Path, what: str) -> Iterator[tarfile.TarInfo]:
+    """Yield what a layer has, in its order; ``UNREADABLE`` if it is broken."""
     with layer.open("rb") as packed:
         zipped = packed.read(len(_GZIP)) == _GZIP
         packed.seek(0)
         padded = _Padded(cast(IO[bytes], gzip.GzipFile(fileobj=packed) if zipped else packed))
-        total = 0
         with tarfile.open(fileobj=cast(IO[bytes], padded), mode="r|", tarinfo=Member) as archive:
             for count, member in enumerate(archive):
                 if count == MOST_FILES:
                     raise UsageProblem(f"{what}: a layer has more than {count:,} files", WANTED)
-                total += size_of(member, what)
+                yield member
                 archive.members.clear()  # type: ignore[attr-defined]
-        return total
 
 
 def _unpacked(blob: Path, most: int) -> int:
@@ -119,7 +117,8 @@ def refuse_hostile(layers: Iterable[Path], what: str) -> None:
         try:
             unpacked = _unpacked(layer, disks.MOST - total)
             if total + unpacked <= disks.MOST:
-                unpacked = max(unpacked, _members(layer, what))
+                sizes = sum(size_of(member, what) for member in members(layer, what))
+                unpacked = max(unpacked, sizes)
         except UNREADABLE as error:
             raise UsageProblem(f"{what}: a layer is broken: {error}", WANTED) from error
         total += unpacked
@@ -177,6 +176,32 @@ def prepare(layout: Path, what: str) -> list[Path]:
         index["manifests"][0] |= _write(layout, json.dumps(manifest))
         (layout / "index.json").write_text(json.dumps(index))
     return [_blob(layout, layer["digest"]) for layer in manifest["layers"]]
+
+
+def singled(layout: Path, diffs: list[str]) -> list[str]:
+    """Write an image of each layer alone into a layout, and return their tags.
+
+    ``diffs``: hashes of what layers are unpacked, as the one image has them.
+    """
+    index = json.loads((layout / "index.json").read_text())
+    entry = index["manifests"][0]
+    manifest = json.loads(_blob(layout, entry["digest"]).read_text())
+    tags = list[str]()
+    for number, (layer, diff) in enumerate(zip(manifest["layers"], diffs, strict=True)):
+        config = {
+            "architecture": "amd64",
+            "os": "linux",
+            "rootfs": {"type": "layers", "diff_ids": [diff]},
+        }
+        alone = manifest | {
+            "config": manifest["config"] | _write(layout, json.dumps(config)),
+            "layers": [layer],
+        }
+        tags.append(f"layer-{number}")
+        told = {"org.opencontainers.image.ref.name": tags[-1]}
+        index["manifests"].append(entry | _write(layout, json.dumps(alone)) | {"annotations": told})
+    (layout / "index.json").write_text(json.dumps(index))
+    return tags
 
 
 def _unzstd(blob: Path, most: int, what: str) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from partywall.core.errors import UsageProblem
 from partywall.core.progress import Progress
 from partywall.guest import cpio
 from partywall.guest.roots import ext4
-from partywall.guest.roots.disks import Disk, Start
+from partywall.guest.roots.disks import Disk
+from partywall.guest.roots.together import Place, place
 from partywall.kernels import Kernel, is_set
 
 _PIECE = 1 << 20
@@ -92,11 +93,11 @@ def choose(kernel: Kernel) -> Medium:
 class Fitted:
     """A root as a kernel takes it.
 
-    ``key``: by which what is on it is known.
+    ``key``: by which what is on it is known; ``place``: where the root is there, if it is one.
     """
 
     file: Path
-    start: Start
+    place: Place
     key: str
     medium: Medium
 
@@ -148,4 +149,4 @@ def fitted(disk: Disk, kernel: Kernel, progress: Progress) -> Fitted:
             "no memory device",
             f"build it with {' and '.join(MEMORY.options)}",
         )
-    return Fitted(file, disk.start, key, medium)
+    return Fitted(file, place(disk), key, medium)

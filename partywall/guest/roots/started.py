@@ -59,16 +59,23 @@ def _valid(told: str) -> int | None:
     return int(digits) if int(digits) <= _MOST else None
 
 
+def _rows(text: str) -> list[list[str]]:
+    """Return rows of a list of users or groups: a name, a password, a number, and more."""
+    rows = [line.split(":") for line in text.splitlines()]
+    return [row for row in rows if len(row) > 3 and _valid(row[2]) is not None]
+
+
 class _Users:
     """Users and groups of a disk's root."""
 
     def __init__(self, disk: Disk, service: str) -> None:
         self._disk, self._service = disk, service
-        self._passwd = self._rows("etc/passwd")
-        self._group = self._rows("etc/group")
+        stack = disk.stack
+        self._passwd = _rows(self._text("etc/passwd") if stack is None else stack.passwd)
+        self._group = _rows(self._text("etc/group") if stack is None else stack.group)
         self.home: dict[str, str] = {}
 
-    def _rows(self, name: str) -> list[list[str]]:
+    def _text(self, name: str) -> str:
         command = [tool("unsquashfs"), "-cat", str(self._disk.file), name]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL
@@ -76,9 +83,7 @@ class _Users:
             assert prints.stdout is not None
             text = prints.stdout.read(_LONGEST)
             prints.kill()
-        rows = [line.split(":") for line in text.decode(errors="replace").splitlines()]
-        # A name, a password, a number, and more.
-        return [row for row in rows if len(row) > 3 and _valid(row[2]) is not None]
+        return text.decode(errors="replace")
 
     def of(self, told: str | None, more: tuple[str, ...], start: Start) -> dict[str, object]:
         """Return what of a `Start` says who runs it: Docker's rules."""

@@ -8,46 +8,58 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from partywall.core import cache
-from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
-from partywall.guest.roots.disks import FORM, Disk, Start, kept, say, tool
+from partywall.guest.roots.disks import FORM, Disk, Filled, Start, kept, unpack
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a root is on a disk, a folder or all of it, and how its programs are started."""
+    """Where a root is on a disk, and how its programs are started.
 
-    folder: str
+    ``folders``: its layers, the topmost first; none if it is all of the disk.
+    """
+
+    folders: tuple[str, ...]
     start: Start
+
+
+def place(disk: Disk) -> Place:
+    """Return where the root of a disk is on it."""
+    return Place(() if disk.stack is None else disk.stack.folders, disk.start)
 
 
 def together(disks: Sequence[Disk], progress: Progress) -> tuple[Disk, list[Place]]:
     """Return a disk with the roots of all, made now if it is not kept, and where each is.
 
-    Of one root alone that is its own disk.
+    Of one root alone that is its own disk. Layers of one name are there once.
     """
     # One disk, whichever comes first.
-    files = sorted({disk.file for disk in disks})
+    every = {disk.file: disk for disk in disks}
+    files = sorted(every)
     if len(files) == 1:
-        return disks[0], [Place("", disk.start) for disk in disks]
+        return disks[0], [place(disk) for disk in disks]
     # A disk lies in a folder that is named by what is on it.
     keys = "\n".join(file.parent.name for file in files)
+    folders = {
+        file: place(every[file]).folders or (f"root-{number}",) for number, file in enumerate(files)
+    }
 
-    def fill(work: Path) -> tuple[Path, Start]:
+    def fill(work: Path) -> Filled:
         top = work / "roots"
         top.mkdir()
         top.chmod(0o755)
         with progress.step(f"unpacking {len(files)} roots"):
             for number, file in enumerate(files):
-                into = str(top / str(number))
-                status, _, why = say([tool("unsquashfs"), "-q", "-n", "-d", into, str(file)])
-                if status:
-                    raise EnvironmentProblem(
-                        f"unsquashfs failed: {why[:160]}", f"free space in {cache.root()}"
-                    )
-        return top, Start()
+                one = work / str(number)
+                unpack(file, one)
+                if every[file].stack is None:
+                    one.rename(top / folders[file][0])
+                    continue
+                for name in folders[file]:
+                    if not (top / name).exists():
+                        (one / name).rename(top / name)
+        return Filled(top, Start())
 
-    digest = hashlib.sha256(f"{FORM} together\n{keys}\n".encode()).hexdigest()
-    places = [Place(str(files.index(disk.file)), disk.start) for disk in disks]
+    digest = hashlib.sha256(f"{FORM} together 2\n{keys}\n".encode()).hexdigest()
+    places = [Place(folders[disk.file], disk.start) for disk in disks]
     return kept(digest, fill, progress), places
