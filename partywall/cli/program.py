@@ -43,6 +43,7 @@ class Program:
     service: Service | None = None
     opening: Opening | None = None
     peer: Peer | None = None
+    entrypoint: str | None = None
 
     def shape(self, containers: int | None, cpus: int | None) -> Topology | None:
         """Return the topology asked for, if any: on the command line, or by a service."""
@@ -78,6 +79,7 @@ class Program:
                 "--count": bool(self.count),
                 "--charge": bool(self.charge),
                 "--cap-add": bool(self.capabilities),
+                "--entrypoint": self.entrypoint is not None,
             }
             for option, there in given.items():
                 if there:
@@ -92,6 +94,10 @@ class Program:
         if self.peer is not None and self.client is None:
             raise UsageProblem(
                 "--peer says where --client runs, and there is none", "say what asks the server"
+            )
+        if self.entrypoint is not None and not self.root:
+            raise UsageProblem(
+                "--entrypoint is in place of an image's own", "give that with --image"
             )
         if self.threads and not self.file:
             raise UsageProblem("--threads belongs to --will-it-scale", "leave it out")
@@ -114,6 +120,7 @@ class Program:
                 peer=self.peer,
                 service=self.service,
                 opening=self.opening,
+                entrypoint=self.entrypoint,
             )
         elif self.command:
             program = workloads.from_command(
@@ -176,6 +183,12 @@ _OPTIONS = (
         callback=_root,
         metavar="ARCHIVE[:TAG]",
         help="The same from a container image: an OCI layout, or what docker save wrote.",
+    ),
+    click.option(
+        "--entrypoint",
+        metavar="PROGRAM",
+        help="What starts in place of the entrypoint of --image, with COMMAND behind it; "
+        "'' for COMMAND alone.",
     ),
     click.option(
         "--debian",
@@ -291,6 +304,7 @@ def program_options(function: Callable[..., int]) -> Callable[..., int]:
         images: tuple[str, ...],
         client: str | None,
         peer: Peer | None,
+        entrypoint: str | None,
         **others: Any,
     ) -> int:
         roots = [root for root in (rootfs, image, debian) if root]
@@ -303,6 +317,10 @@ def program_options(function: Callable[..., int]) -> Callable[..., int]:
             if command:
                 raise UsageProblem(
                     "COMMAND and --compose exclude each other", "the service has a command"
+                )
+            if entrypoint is not None:
+                raise UsageProblem(
+                    "--entrypoint and --compose exclude each other", "the service can have one"
                 )
             root, service = _composed(compose, service_name, images)
         elif service_name is not None or images:
@@ -322,6 +340,7 @@ def program_options(function: Callable[..., int]) -> Callable[..., int]:
             service,
             opens,
             peer,
+            entrypoint,
         )
         return function(program=program, **others)
 

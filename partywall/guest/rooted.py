@@ -40,7 +40,11 @@ def patience(topology: Topology) -> int:
 
 def arguments(workload: Workload, start: Start, number: int) -> list[str]:
     """Return what the launcher of a container of this number is to start."""
-    command = list(workload.command or start.args)
+    entrypoint, usual = start.args[: start.entry], start.args[start.entry :]
+    if workload.entrypoint is not None:
+        # What an image has behind its own is not meant for another one.
+        entrypoint, usual = workload.entrypoint, ()
+    command = [*entrypoint, *(workload.command or usual)]
     if not command:
         raise UsageProblem(
             f"{workload.name} does not say what it runs", "name a program of it behind --"

@@ -105,10 +105,12 @@ def from_root(
     peer: Peer | None = None,
     service: Service | None = None,
     opening: Opening | None = None,
+    entrypoint: str | None = None,
 ) -> Workload:
     """Return a workload out of a program in a root file system that somebody else made.
 
-    ``command`` empty: what an image says that it runs. ``marked``, ``window``: as for
+    ``command`` empty: what an image says that it runs; ``entrypoint``: in place of an image's
+    own, to which ``command`` is handed; empty: none. ``marked``, ``window``: as for
     `from_command`, but that nobody looks into the program. ``client``: a command that asks
     it, as a server, in the same container, or as ``peer`` says; ``service``: what the
     containers are to be;
@@ -116,7 +118,9 @@ def from_root(
     """
     if not command and root.kind != "image":
         raise UsageProblem("there is no command", "name a program of that root behind --")
-    name = Path(command[0] if command else root.what).name
+    first = starts(entrypoint, root, "--entrypoint")
+    program = first or [one for one in command[:1] if not one.startswith("-")]
+    name = Path(program[0] if program else root.what).name
     more: dict[str, Any] = {}
     if service is not None:
         # Ready-made servers have such names, too.
@@ -128,6 +132,7 @@ def from_root(
         **more,
         "summary": f"{name} of {root.told}",
         "command": tuple(command),
+        "entrypoint": first,
         "root": root,
     }
     if client is None:
@@ -166,6 +171,16 @@ def from_root(
         peer=peer,
         **common,
     )
+
+
+def starts(entrypoint: str | None, root: Root, where: str) -> tuple[str, ...] | None:
+    """Return the words of what is in place of an image's entrypoint; None if nothing is."""
+    if entrypoint is not None and root.kind != "image":
+        raise UsageProblem(
+            f"{where} is in place of an image's own, and {root.told} is none",
+            "leave it out: the command says what starts",
+        )
+    return None if entrypoint is None else words_of(entrypoint, where)
 
 
 def words_of(command: str, where: str) -> tuple[str, ...]:

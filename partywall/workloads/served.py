@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from partywall.core.errors import UsageProblem
 from partywall.workloads import workload as workload_
-from partywall.workloads.command import words_of
+from partywall.workloads.command import starts, words_of
 from partywall.workloads.root import (
     COUNT,
     PEERS,
@@ -53,7 +53,9 @@ class _File(BaseModel):
     rootfs: str | None = None
     """Or a directory."""
     server: str = ""
-    """Its command; an image may have one of its own."""
+    """Its command; an image may have one of its own, and hands this one to its entrypoint."""
+    entrypoint: str | None = None
+    """In place of an image's own; empty: none."""
     room: int = Field(default=0, ge=0)
     """MiB that a container writes, beside what all have together."""
     files: str | None = None
@@ -113,6 +115,7 @@ def _read(path: Path, name: str) -> list[tuple[Workload, bool]]:
             variant=variant,
             operation=one.operation,
             command=words_of(one.server or raw.server, f"{path}: {variant}"),
+            entrypoint=starts(raw.entrypoint, root, f"{path}: entrypoint"),
             client=words_of(one.client or "", f"{path}: {variant}"),
             marked=False,
             **common,

@@ -77,7 +77,10 @@ class Workload(_Facts):
     variant: str = "default"
     source: Path | None = None
     command: tuple[str, ...] = ()
-    """A user's own program and its arguments, instead of ours."""
+    """A user's own program and its arguments, instead of ours; of an image that has an entrypoint,
+    the arguments of that."""
+    entrypoint: tuple[str, ...] | None = None
+    """In place of an image's own."""
     marked: bool = True
     """The program executes the window markers itself."""
     opening: Opening | None = None

@@ -77,9 +77,9 @@ def _variables(archive: Any, number: int) -> tuple[list[str], dict[str, str]]:
 def test_each_half_runs_its_own_and_knows_of_the_other(tmp_path: Path) -> None:
     (tmp_path / "root").write_bytes(bytes(1 << 20))
     medium = media.Medium(media.RAM, media._SYSTEMS[0])
-    disk = media.Fitted(tmp_path / "root", Start(), "key", medium)
+    disk = media.Fitted(tmp_path / "root", Place((), Start()), "key", medium)
     redis, nginx = of("redis/set", "nginx/close")
-    places = [Place("", Start()), Place("1", Start(env=("A=b",)))]
+    places = [Place((), Start()), Place(("b", "a"), Start(env=("A=b",)))]
     job = containers.job(
         Round(redis, nginx, 1), Topology(3, 1), confined=False, disk=disk, places=places
     )
@@ -92,6 +92,8 @@ def test_each_half_runs_its_own_and_knows_of_the_other(tmp_path: Path) -> None:
         # Of the second one's root, which has a folder of the disk.
         assert (told.get("A") == "b") == (number > 0)
         assert (f"job/{number}/from" in job.entries) == (number > 0)
+        if number:
+            assert job.entries[f"job/{number}/from"][1] == b"/image/b:/image/a\n"
         assert told["PW_MIX"] == f"1 {redis.window} {nginx.window}"
 
 

@@ -29,14 +29,14 @@ def of(name: str) -> Workload:
 def disk(tmp_path: Path) -> media.Fitted:
     (tmp_path / "root").write_bytes(bytes(1 << 20))
     return media.Fitted(
-        tmp_path / "root", Start(), "key", media.Medium(media.RAM, media._SYSTEMS[0])
+        tmp_path / "root", Place((), Start()), "key", media.Medium(media.RAM, media._SYSTEMS[0])
     )
 
 
 def job(workload: Workload, asked: Topology, disk: media.Fitted) -> Archive:
     """What a guest is told of a server in so many containers."""
     shape = peers.topology(workload, asked)
-    every = [image.rooted_one(workload, disk.start, n) for n in range(shape.containers)]
+    every = [image.rooted_one(workload, disk.place.start, n) for n in range(shape.containers)]
     return image.containers(workload, shape, every, {}, confined=False, disk=disk)
 
 
@@ -149,7 +149,7 @@ def test_two_servers_that_are_asked_from_elsewhere_have_their_own_clients(
     disk: media.Fitted,
 ) -> None:
     pair = Round(of("redis/set-peer"), of("nginx/close-peer"), 1)
-    places = [Place("", disk.start)] * 2
+    places = [disk.place] * 2
     archive = mixed.job(pair, Topology(2, 1), confined=False, disk=disk, places=places)
     assert "set" in config(archive, "p0")["process"]["args"]
     assert "http://172.17.0.4:8080/index.html" in config(archive, "p1")["process"]["args"]

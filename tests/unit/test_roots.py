@@ -386,3 +386,51 @@ def test_a_root_that_can_not_be_is_the_failure_of_its_workload_alone() -> None:
     assert "is no directory" in why["server"].message
     with pytest.raises(UsageProblem, match="is no directory"):
         ready.with_roots([server], Quiet())
+
+
+@pytest.mark.parametrize(
+    ("command", "entrypoint", "runs", "name"),
+    [
+        ([], None, ["start", "-a", "run"], "image"),
+        # As docker run hands it on.
+        (["--flag"], None, ["start", "-a", "--flag"], "image"),
+        (["other", "x"], None, ["start", "-a", "other", "x"], "other"),
+        (["other", "x"], "", ["other", "x"], "other"),
+        (["-c", "x"], "/bin/sh -e", ["/bin/sh", "-e", "-c", "x"], "sh"),
+        # What an image has behind its own is not meant for another one.
+        ([], "/bin/sh", ["/bin/sh"], "sh"),
+    ],
+)
+def test_a_command_is_handed_to_an_images_entrypoint(
+    command: list[str], entrypoint: str | None, runs: list[str], name: str
+) -> None:
+    start = disks.Start(args=("start", "-a", "run"), entry=2)
+    image = Root(kind="image", what="folder/image")
+    program = workloads.from_root(image, command, marked=None, window=None, entrypoint=entrypoint)
+    assert rooted.arguments(program, start, 0) == runs
+    assert program.name == name
+
+
+def test_an_entrypoint_that_leaves_nothing_to_run_is_told() -> None:
+    image = Root(kind="image", what="folder/image")
+    program = workloads.from_root(image, [], marked=None, window=None, entrypoint="")
+    with pytest.raises(UsageProblem, match="does not say what it runs"):
+        rooted.arguments(program, disks.Start(args=("start",), entry=1), 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--entrypoint", "a", "--rootfs", "b", "--", "c"], "in place of an image's own"),
+        (["--entrypoint", "a", "--", "c"], "in place of an image's own"),
+        (["--entrypoint", "a"], "belongs to a program of yours"),
+        (["--entrypoint", "a", "--compose", "x"], "exclude each other"),
+        (["--entrypoint", "'a", "--image", "b"], "--entrypoint: "),
+    ],
+)
+def test_an_entrypoint_is_an_images(arguments: list[str], told: str, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("services: {a: {image: b}}\n")
+    words = [str(tmp_path / "x") if one == "x" else one for one in arguments]
+    status, _, complaint = run("check", *words)
+    assert status == 2
+    assert told in complaint
