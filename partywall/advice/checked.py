@@ -10,12 +10,13 @@ from partywall import guest, workloads
 from partywall.advice import mends
 from partywall.advice.explain import Forecast
 from partywall.advice.explained import Check, Checked, Expected, Explained, Explanation
-from partywall.advice.mends import Mend, Option
+from partywall.advice.mends import NOSOCKET, Mend, Option
 from partywall.advice.remedies import Fitting, chosen, fitting
 from partywall.advice.without import by_mends, key, without
 from partywall.analyse.verdict import AT
 from partywall.core.errors import PartywallError, UsageProblem
 from partywall.core.progress import Progress
+from partywall.core.topology import Profiles
 from partywall.guest import peers
 from partywall.kernels import Kernel, Request
 from partywall.measure import run
@@ -23,7 +24,7 @@ from partywall.measure.ready import resolve, with_roots
 from partywall.model.profiles import Profile
 from partywall.results.failures import Failure
 from partywall.results.result import Result, Wall, WorkloadResult
-from partywall.results.setting import OWN_PROFILES
+from partywall.results.setting import NO_APPARMOR, OWN_PROFILES, VOLATILE
 from partywall.workloads import Workload
 
 NEWEST = "debian@trixie-backports"
@@ -242,9 +243,10 @@ def _measured(
             confined=not one.confinement.startswith("unconfined"),
             threshold=one.threshold,
             at=one.at or AT,
-            parameters=parameters(result),
+            parameters=f"{parameters(result)} {NOSOCKET if option == 'nosocket' else ''}".strip(),
             layers=("own",) if option == "layers" else (one.layers,),
-            profiles="own" if option == "profiles" or OWN_PROFILES in one.confinement else "shared",
+            profiles=_profiles(option, one),
+            volatile=option == "volatile" or VOLATILE in one.confinement,
         ),
         progress,
     )
@@ -252,6 +254,12 @@ def _measured(
         raise error
     assert outcome.result is not None
     return outcome.result
+
+
+def _profiles(option: Option | None, one: WorkloadResult) -> Profiles:
+    if option == "no-apparmor" or NO_APPARMOR in one.confinement:
+        return "none"
+    return "own" if option == "profiles" or OWN_PROFILES in one.confinement else "shared"
 
 
 def workload_of(one: WorkloadResult) -> Workload:

@@ -22,7 +22,7 @@ from partywall.kernels import series
 from partywall.kernels.series import bases
 from partywall.results.document import Model
 from partywall.results.result import Line, Result, WorkloadResult
-from partywall.results.setting import NO_APPARMOR, OWN_PROFILES
+from partywall.results.setting import NO_APPARMOR, OWN_PROFILES, VOLATILE
 from partywall.results.sites import Site
 
 SERIES = (6, 12)
@@ -34,14 +34,20 @@ BARE = ("debian", "stock")
 FILE = Path(__file__).resolve().parent / "mends.toml"
 
 
-Option = Literal["profiles", "layers"]
-"""What containers can be started with: an AppArmor profile, or an image, of each one's own."""
+Option = Literal["profiles", "layers", "no-apparmor", "nosocket", "volatile"]
+"""How a machine, or its containers, can be started: an AppArmor profile, or an image, of each one's
+own; no such profile; a parameter of the kernel; an option of overlays."""
 
 OPTIONS: Mapping[Option, str] = {
     "profiles": "an AppArmor profile for each container",
     "layers": "an image for each container, of its own",
+    "no-apparmor": "containers without an AppArmor profile",
+    "nosocket": "kernel parameter cgroup.memory=nosocket",
+    "volatile": "overlays mounted with volatile",
 }
 """That in words."""
+
+NOSOCKET = "cgroup.memory=nosocket"
 
 
 class Saved(Model):
@@ -73,6 +79,9 @@ class Mend(Model):
     beside: str | None = Field(
         default=None, description="Path of another field that is used on the same line."
     )
+    workloads: list[str] = Field(
+        default_factory=list, description="Titles; of any other operation it is not known."
+    )
     functions: list[str] = Field(
         default_factory=list,
         description="Functions that it changes: one of them uses the wall, or calls who does.",
@@ -87,7 +96,7 @@ class Mend(Model):
         default_factory=list, description="Functions that only a kernel with it has."
     )
     by: Literal["series", "upstream", "option", "none"]
-    option: Option | None = Field(default=None, description="Of a container, between containers.")
+    option: Option | None = Field(default=None, description="Of the machine or of containers.")
     patches: list[str] = Field(default_factory=list, description="Of our series: TOPIC/NNNN.")
     release: str | None = Field(default=None, description="Of Linux, the first that has it.")
     commit: str | None = None
@@ -164,14 +173,24 @@ def patches(release: tuple[int, ...]) -> frozenset[str]:
     return frozenset(f"{one.topic}/{one.path.name[:4]}" for one in series.read(base.folder))
 
 
-def _can(option: Option, workload: WorkloadResult) -> bool:
-    """Whether containers of a workload can be started with it, and are not yet."""
+def _can(option: Option, workload: WorkloadResult, command_line: str) -> bool:
+    """Whether containers of a workload, on a kernel so started, can have it, and have not yet."""
+    told = workload.confinement
     if workload.scope != "between":
         return False
     if option == "layers":
         return workload.layers == "shared"
-    confined = workload.confinement.startswith("docker") and NO_APPARMOR not in workload.confinement
-    return confined and OWN_PROFILES not in workload.confinement
+    if option == "nosocket":
+        return NOSOCKET not in command_line.split()
+    if option == "volatile":
+        return VOLATILE not in told
+    confined = told.startswith("docker") and NO_APPARMOR not in told
+    return confined and (option == "no-apparmor" or OWN_PROFILES not in told)
+
+
+def _known_of(mend: Mend, workload: WorkloadResult) -> bool:
+    every = mend.workloads or ["*"]
+    return any(fnmatchcase(workload.title, one) for one in every)
 
 
 def _usual(workload: WorkloadResult) -> bool:
@@ -190,6 +209,7 @@ class Advice:
 
     def __init__(self, result: Result) -> None:
         self._release = version(result.kernel.release)
+        self._command_line = result.environment.command_line
         # A kernel of a file may have any of them, and packages of ours are got as Debian's are.
         came = result.kernel.source.partition(" ")[0].partition("@")[0]
         self._bare = came in BARE and "partywall" not in result.kernel.release
@@ -236,7 +256,9 @@ class Advice:
             return False
         if mend.together and not seen & set(mend.together):
             return False
-        if mend.option and not _can(mend.option, workload):
+        if mend.option and not _can(mend.option, workload, self._command_line):
+            return False
+        if not _known_of(mend, workload):
             return False
         if mend.release and self._release >= version(mend.release):
             return False

@@ -67,10 +67,15 @@ from partywall.report.terminal import Shown
 )
 @click.option(
     "--apparmor",
-    type=click.Choice(["shared", "own"]),
+    type=click.Choice(["shared", "own", "none"]),
     default="shared",
     show_default=True,
-    help="One AppArmor profile for all containers, or one for each.",
+    help="One AppArmor profile for all containers, one for each, or none.",
+)
+@click.option(
+    "--volatile",
+    is_flag=True,
+    help="Containers' overlays are mounted with volatile: what is synced there is not written.",
 )
 @threshold_option
 @at_option
@@ -98,6 +103,7 @@ def check(
     parameters: str,
     layers: Literal["shared", "own", "both"],
     apparmor: Profiles,
+    volatile: bool,
     threshold: float,
     sharers: int,
     fail_above: float | None,
@@ -127,7 +133,7 @@ def check(
     what each half costs the other.
     """
     one_view(as_json, as_ktap)
-    if apparmor == "own" and unconfined:
+    if apparmor != "shared" and unconfined:
         raise UsageProblem("--apparmor and --unconfined exclude each other", "leave one out")
     profile = profiles.load(profile_name)
     chosen = program.workloads(names)
@@ -158,6 +164,7 @@ def check(
             parameters=parameters,
             layers=("shared", "own") if layers == "both" else (layers,),
             profiles=apparmor,
+            volatile=volatile,
             **({} if jobs is None else {"jobs": jobs}),
         )
         both = beside.beside(wanted, wanted.workloads, progress) if others else None

@@ -29,6 +29,7 @@ _ONE_THING = {
     "cpus": "--cpus",
     "layers": "--layers",
     "apparmor": "--apparmor",
+    "volatile": "--volatile",
     "as_ktap": "--ktap",
     "fail_above": "--fail-above",
     "fail_held": "--fail-held",

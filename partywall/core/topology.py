@@ -11,8 +11,8 @@ from pydantic.dataclasses import dataclass
 Layers = Literal["shared", "own"]
 """Whether containers' roots have one lower layer, as replicas of an image do, or a copy each."""
 
-Profiles = Literal["shared", "own"]
-"""Whether containers have one AppArmor profile, as Docker gives them, or one each."""
+Profiles = Literal["shared", "own", "none"]
+"""Whether containers have one AppArmor profile, as Docker gives them, one each, or none."""
 
 Scope = Literal["between", "within"]
 """Where a transfer crosses: between containers, or between CPUs of one."""

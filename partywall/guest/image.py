@@ -171,6 +171,7 @@ def job(
     confined: bool,
     layers: Layers = "shared",
     profiles: Profiles = "shared",
+    volatile: bool = False,
     milliseconds: int = 0,
     disk: Fitted | None = None,
     step: int = 0,
@@ -178,7 +179,7 @@ def job(
     """Return the archive that tells the guest which containers to make.
 
     ``layers``: whether their roots have one lower layer or a copy each; ``profiles``: whether
-    they have one AppArmor profile or one each;
+    they have one AppArmor profile, one each, or none; ``volatile``: their overlays sync nothing;
     ``milliseconds``: run by the clock for so long, instead of a window; ``disk``: what
     the root of a workload's containers is on, if it is not ours; ``step``: operations
     around which memory is looked at afterwards, 0 for none.
@@ -219,6 +220,8 @@ def job(
     )
     if layers == "own":
         archive.file("job/own-layers", b"")
+    if volatile:
+        archive.file("job/volatile", b"")
     return archive.pack()
 
 
@@ -272,7 +275,7 @@ def containers(
     for `job`.
     """
     archive = Archive()
-    apparmor = confined and workload.apparmor == "docker"
+    apparmor = confined and workload.apparmor == "docker" and profiles != "none"
 
     def put(number: int, one: Contained, side: peers.Side) -> None:
         command = one.command if side == "server" else [rooted.INSIDE, "0", *(one.client or ())]

@@ -25,7 +25,7 @@ user for all, in user namespaces; or root, without them."""
 
 def apparmor_profile(number: int, profiles: Profiles) -> str:
     """Return the name of the AppArmor profile of a container."""
-    return APPARMOR_PROFILE if profiles == "shared" else f"{APPARMOR_PROFILE}-{number}"
+    return f"{APPARMOR_PROFILE}-{number}" if profiles == "own" else APPARMOR_PROFILE
 
 
 @dataclass(frozen=True)

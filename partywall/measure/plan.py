@@ -27,7 +27,7 @@ from partywall.record.hooks import Hooks
 from partywall.record.recording import Recording
 from partywall.record.wanted import require_functions
 from partywall.results.result import WorkloadResult
-from partywall.results.setting import NO_APPARMOR, OWN_PROFILES
+from partywall.results.setting import NO_APPARMOR, OWN_PROFILES, VOLATILE
 from partywall.workloads import Workload
 
 
@@ -74,6 +74,7 @@ class Plan:
     parameters: str = ""
     layers: Layers = "shared"
     profiles: Profiles = "shared"
+    volatile: bool = False
 
     @property
     def title(self) -> str:
@@ -107,9 +108,11 @@ class Plan:
             less += [f"+{name}" for name in workload.capabilities]
         if workload.root is not None:
             less.append("users of the machine")
+        if self.volatile:
+            less.append(VOLATILE)
         if not self.confined:
             return f"unconfined ({', '.join(less)})" if less else "unconfined"
-        if workload.apparmor == "unconfined":
+        if workload.apparmor == "unconfined" or self.profiles == "none":
             less.append(NO_APPARMOR)
         elif self.profiles == "own":
             less.append(OWN_PROFILES)
@@ -222,6 +225,7 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
             confined=plan.confined,
             layers=plan.layers,
             profiles=plan.profiles,
+            volatile=plan.volatile,
             disk=disk,
             step=step,
         ),

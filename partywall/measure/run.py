@@ -44,8 +44,8 @@ class Wanted:
 
     ``topology`` None: as each workload suggests; ``at``: containers that the verdict is
     for; ``parameters``: for the kernel; ``layers``: each workload
-    runs with each of these; ``profiles``: of AppArmor; ``jobs``: the most guests side by
-    side, fewer if memory is short.
+    runs with each of these; ``profiles``: of AppArmor; ``volatile``: overlays sync nothing;
+    ``jobs``: the most guests side by side, fewer if memory is short.
     """
 
     kernel: Kernel
@@ -58,6 +58,7 @@ class Wanted:
     parameters: str = ""
     layers: Sequence[Layers] = ("shared",)
     profiles: Profiles = "shared"
+    volatile: bool = False
     jobs: int = field(default_factory=default_jobs)
 
     def plan(
@@ -76,6 +77,7 @@ class Wanted:
             parameters=self.parameters,
             layers=layers,
             profiles=self.profiles,
+            volatile=self.volatile,
         )
 
 

@@ -11,6 +11,9 @@ NO_APPARMOR = "no AppArmor"
 OWN_PROFILES = "an AppArmor profile each"
 """What a workload's ``confinement`` says of AppArmor, if that is not as usual."""
 
+VOLATILE = "volatile overlays"
+"""What it says of overlays that sync nothing."""
+
 
 class KernelId(Model):
     """Which kernel was measured, precisely enough to find it again."""
