@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import click
 
 from partywall import workloads
+from partywall.cli.limits import Limits, growth_option, held_option
 from partywall.cli.options import (
     OVER_LIMIT,
     Output,
@@ -74,6 +76,8 @@ def _failed(failures: dict[str, PartywallError]) -> int:
 @json_option("the comparison")
 @all_option("every wall")
 @fail_above_option("Exit with 1 if an object has more transfers per operation after.")
+@held_option
+@growth_option
 @html_options
 @results_option()
 @timeout_option
@@ -87,6 +91,8 @@ def compare_command(
     as_json: bool,
     everything: bool,
     fail_above: float | None,
+    fail_held: float | None,
+    fail_growth: float | None,
     html_file: Path | None,
     profile_name: str,
     folder: Path,
@@ -97,12 +103,16 @@ def compare_command(
 
     BEFORE and AFTER are kernels, as --kernel of check names them, or saved
     results (*.json, *.json.gz): partywall compare stock partywall. A workload that
-    fails on one of them is left out, and named.
+    fails on one of them is left out, and named. --fail-held and --fail-growth are of
+    all that AFTER has.
     """
     profile = profiles.load(profile_name)
     chosen = workloads.select_any(names)
     shape = shape_of(containers, cpus)
     more: dict[str, Any] = {"timeout": timeout} | ({} if jobs is None else {"jobs": jobs})
+    fails = Limits(inf, fail_held, fail_growth)
+    if not store.is_name(after):
+        fails.check(chosen, shape)
     failures: dict[str, PartywallError] = {}
     if not (store.is_name(before) and store.is_name(after)):
         with progress_on_terminal() as progress:
@@ -132,7 +142,7 @@ def compare_command(
     else:
         view.render(compared, Output(), verbose=everything)
     if html_file is not None:
-        old, new = found
-        write_html(html_file, old, new, profile)
+        write_html(html_file, found[0], found[1], profile)
     over = fail_above is not None and compared.worst > fail_above
+    over = fails.broken_by(found[1]) or over
     return _failed(failures) or (OVER_LIMIT if over else 0)

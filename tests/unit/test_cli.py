@@ -479,6 +479,32 @@ def test_what_is_held_asleep_decides_it_too(partywall: Partywall, tmp_path: Path
     refused(partywall("report", path, "-w", one.title, "--fail-held", "1"), USAGE, "whole result")
 
 
+def test_what_is_held_asleep_after_decides_of_a_comparison(
+    partywall: Partywall, tmp_path: Path
+) -> None:
+    names = []
+    for longest in (20e6, 13.2e6):
+        one = builders.signal().model_copy(update={"held": builders.held(longest=longest)})
+        names.append(str(tmp_path / f"{longest:.0f}.json"))
+        Path(names[-1]).write_text(document.dump(builders.result(one)))
+    for limit, status in (("13.1", 1), ("13.3", 0)):
+        done = partywall("compare", *names, "--fail-held", limit)
+        assert (done.status, done.err) == (status, "")
+    # Before it may have been longer.
+    assert partywall("compare", *reversed(names), "--fail-held", "13.3").status == 1
+
+
+def test_what_is_left_behind_after_decides_of_a_comparison_if_it_is_known(
+    partywall: Partywall, tmp_path: Path
+) -> None:
+    path = saved_walls(tmp_path)
+    done = partywall("compare", path, path, "--fail-growth", "1")
+    assert done.status == USAGE
+    assert "leaves behind" in done.err
+    words = ("compare", path, "partywall", "-w", "redis", "--fail-growth", "1")
+    refused(partywall(*words), USAGE, "can't be looked at")
+
+
 def test_what_was_not_measured_can_not_be_held_against_a_limit(
     partywall: Partywall, tmp_path: Path
 ) -> None:
