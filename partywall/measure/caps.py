@@ -66,7 +66,7 @@ def caps(
     if fleeting is not None:
         raise UsageProblem(
             f"{fleeting.title} keeps nothing of what it makes, so it uses up nothing",
-            "partywall workloads shows those that do: hold/*",
+            "partywall workloads shows those that do: hold/* and pod/*",
         )
     require(wanted.kernel, _OPTIONS, "partywall caps")
     plan = sweep.plan_of(replace(wanted, topology=Topology(2, 1)))
