@@ -20,7 +20,7 @@ from partywall.workloads import Root
 
 MEMORY = "CONFIG_ACPI_NFIT=m\nCONFIG_BLK_DEV_PMEM=y\n"
 RAM = "CONFIG_BLK_DEV_RAM=m\n"
-SQUASHFS = "CONFIG_SQUASHFS=m\n"
+SQUASHFS = "CONFIG_SQUASHFS=m\nCONFIG_SQUASHFS_XATTR=y\n"
 EXT4 = "CONFIG_EXT4_FS=y\n"
 
 
@@ -34,6 +34,8 @@ def kernel(config: str | None) -> Kernel:
         (MEMORY + RAM + SQUASHFS + EXT4, "/dev/pmem0", "squashfs"),
         (MEMORY + RAM + EXT4, "/dev/pmem0", "ext4"),
         (RAM + EXT4, "/dev/ram1", "ext4"),
+        # What a layer removes would come back.
+        (RAM + EXT4 + "CONFIG_SQUASHFS=y\n", "/dev/ram1", "ext4"),
         (RAM + SQUASHFS, "/dev/ram1", "squashfs"),
         ("CONFIG_ACPI_NFIT=m\n" + RAM + EXT4, "/dev/ram1", "ext4"),
         (None, "/dev/pmem0", "squashfs"),
@@ -47,7 +49,7 @@ def test_a_medium_is_one_that_the_kernel_has(config: str | None, device: str, sy
 @pytest.mark.parametrize(
     ("config", "lacks"),
     [
-        (MEMORY, "CONFIG_SQUASHFS or CONFIG_EXT4_FS"),
+        (MEMORY, "CONFIG_SQUASHFS and CONFIG_SQUASHFS_XATTR or CONFIG_EXT4_FS"),
         (SQUASHFS, "CONFIG_ACPI_NFIT and CONFIG_BLK_DEV_PMEM or CONFIG_BLK_DEV_RAM"),
         # Its disks are there before anybody says how large they are to be.
         ("CONFIG_BLK_DEV_RAM=y\n" + EXT4, "CONFIG_BLK_DEV_RAM=m"),

@@ -12,12 +12,14 @@ import stat
 import subprocess
 import tarfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import layouts
 import pytest
 from layouts import member
 
+from partywall.core.errors import PartywallError
 from partywall.core.progress import Quiet
 from partywall.guest import roots
 from partywall.guest.roots import images, layers, stacked, started
@@ -103,6 +105,8 @@ def merged(tops: list[Path], at: str = "") -> dict[str, str]:
     for name in sorted({name for top in tops for name in os.listdir(top)}):  # noqa: PTH208
         there = [top / name for top in tops if os.path.lexists(top / name)]
         if whiteout(there[0]):
+            # What is merged with nothing is shown as it is.
+            found |= {f"{at}{name}": "whiteout"} if len(tops) == 1 else {}
             continue
         found[f"{at}{name}"] = state(there[0])
         below = list[Path]()
@@ -138,6 +142,16 @@ CHANGES: dict[str, tuple[Entry, ...]] = {
     "a file is where a folder was": (("b/.wh.deep", "file "), ("b/deep", "file 5")),
     "a folder is where a file was": (("a/one", "folder 750"), ("a/one/six", "file 6")),
     "what is not there is removed": (("a/.wh.none", "file "), ("c/.wh.none", "file ")),
+    "all of a folder and some of it is removed": (
+        ("a/.wh..wh..opq", "file "),
+        ("a/.wh.one", "file "),
+        ("a/new", "file x"),
+    ),
+    "a folder is another one, and some of it is removed": (
+        (".wh.a", "file "),
+        ("a", "folder 755"),
+        ("a/.wh.one", "file "),
+    ),
     "a link is where a folder was": (("b/.wh.deep", "file "), ("b/deep", "link ../a")),
 }
 
@@ -153,7 +167,7 @@ def test_a_layer_is_what_it_is_in_one_folder(tmp_path: Path, more: tuple[Entry, 
 def test_so_it_is_for_who_may_not_call_a_folder_another_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[Entry, ...]
 ) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise PermissionError
 
     monkeypatch.setattr(os, "setxattr", refuse)
@@ -209,6 +223,95 @@ def test_any_layers_are_what_they_are_in_one_folder(tmp_path: Path, seed: int) -
     place = layouts.layout(tmp_path / "image", *(archive(*one) for one in every))
     umoci(place, "one", tmp_path / "flat")
     assert merged(stack(place, tmp_path / "stack")) == flat(tmp_path / "flat"), every
+
+
+def twice(*members: tuple[str, str | None]) -> bytes:
+    """Return a layer with names as they come: a folder, or a link to what is behind it."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for path, link in members:
+            kind = tarfile.DIRTYPE if link is None else tarfile.SYMTYPE
+            tar.addfile(member(path, type=kind, mode=0o777, linkname=link or ""))
+    return out.getvalue()
+
+
+def test_nothing_is_made_through_a_link_of_a_layer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    victim = tmp_path / "victim"
+    (victim / "etc").mkdir(parents=True)
+    (victim / "etc").chmod(0o700)
+    before = (victim / "etc").stat()
+    base = archive(
+        ("a", "folder 755"), ("a/new", "folder 777"), ("a/etc", "folder 777"), ("a/gone", "file x")
+    )
+    names = (("a", None), ("a", str(victim)), ("a/new/f", None), ("a/etc/f", None))
+    hostile = twice(*names, ("a/.wh.gone", None))
+    place = layouts.layout(tmp_path / "image", base, hostile)
+    with pytest.raises(stacked.FlatError):
+        stack(place, tmp_path / "stack")
+    with suppress(PartywallError):
+        images.disk(f"{layouts.layout(tmp_path / 'again', base, hostile)}:one", Quiet())
+    assert sorted(one.name for one in victim.iterdir()) == ["etc"]
+    after = (victim / "etc").stat()
+    assert (after.st_mode, after.st_uid, list((victim / "etc").iterdir())) == (
+        before.st_mode,
+        before.st_uid,
+        [],
+    )
+
+
+def deep() -> list[bytes]:
+    name = "/".join("a" * 1900)
+    return [archive(*BASE), archive(*((f"{n}/{name}/.wh.x", "file ") for n in range(20)))]
+
+
+def wide() -> list[bytes]:
+    many = ((f"{n}/.wh.x", "file ") for n in range(stacked.MOST_NODES // 2 + 1))
+    return [archive(*BASE), archive(*many)]
+
+
+@pytest.mark.parametrize("make", [deep, wide])
+def test_names_without_end_are_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[], list[bytes]]
+) -> None:
+    # What is removed is nowhere, so umoci makes nothing of it and sets no limit.
+    monkeypatch.setattr(stacked, "_merge", lambda *_: pytest.fail("it was gone through"))
+    place = layouts.layout(tmp_path / "image", *make()[1:])
+    with pytest.raises(stacked.FlatError, match="too"):
+        stack(place, tmp_path / "stack")
+
+
+def test_who_a_linked_list_knows_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(layouts, "CONFIG", layouts.CONFIG | {"User": "nobody"})
+    place = layouts.layout(
+        tmp_path / "image",
+        archive(
+            ("nix/passwd", "file nobody:x:65534:65534::/:\n"), ("etc/passwd", "link ../nix/passwd")
+        ),
+    )
+    made = images.disk(f"{place}:one", Quiet())
+    assert made.stack is None
+    assert made.start.uid == 65534
+
+
+def test_a_folder_that_is_only_part_of_names_is_all_that_it_was(tmp_path: Path) -> None:
+    place = layouts.layout(tmp_path / "image", archive(*BASE), archive(("b/deep/four", "file 4")))
+    # As if the first layer had said it: tarfile writes no attributes of this kind.
+    usual = umoci
+
+    def unpacked(place: Path, tag: str, into: Path) -> None:
+        usual(place, tag, into)
+        if tag == "layer-0":
+            os.setxattr(into / "b/deep", "user.foo", b"bar")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(globals(), "umoci", unpacked)
+        top, bottom = stack(place, tmp_path / "stack")
+    assert os.getxattr(top / "b/deep", "user.foo") == b"bar"
+    assert (top / "b/deep").stat().st_mtime_ns == (bottom / "b/deep").stat().st_mtime_ns
 
 
 def through_a_link() -> list[bytes]:

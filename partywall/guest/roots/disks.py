@@ -26,6 +26,8 @@ MOST = 16 << 30
 PIECE = 16 << 20
 """Bytes: a memory device is some of them long."""
 
+_STACK = "stack.json"
+
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -125,13 +127,14 @@ def pack(folder: Path, into: Path) -> None:
 
 def unpack(disk: Path, into: Path) -> None:
     """Unpack the file of a disk into a folder that is not there yet."""
-    command = [tool("unsquashfs"), "-q", "-n"]
-    if os.geteuid():
+    command, hint = [tool("unsquashfs"), "-q", "-n"], f"free space in {cache.root()}"
+    if os.geteuid() and (disk.parent / _STACK).exists():
         # Who is not root may remove a file of a layer below, but unsquashfs does not know of it.
         command = [tool("unshare"), "--map-root-user", *command, "-no-xattrs"]
+        hint += ", or allow user namespaces, or run this as root"
     status, _, why = say([*command, "-d", str(into), str(disk)])
     if status:
-        raise EnvironmentProblem(f"unsquashfs failed: {why[:160]}", f"free space in {cache.root()}")
+        raise EnvironmentProblem(f"unsquashfs failed: {why[:160]}", hint)
 
 
 def kept(key: str, fill: Callable[[Path], Filled], progress: Progress) -> Disk:
@@ -147,18 +150,18 @@ def kept(key: str, fill: Callable[[Path], Filled], progress: Progress) -> Disk:
         try:
             filled = fill(work)
             if os.geteuid() and filled.root.is_relative_to(work):
-                _readable(filled.root)
+                readable(filled.root)
             with progress.step("making a disk of it"):
                 pack(filled.root, draft / "root.squashfs")
         finally:
             remove(work)
         (draft / "start.json").write_text(filled.start.model_dump_json())
         if filled.stack is not None:
-            (draft / "stack.json").write_text(filled.stack.model_dump_json())
+            (draft / _STACK).write_text(filled.stack.model_dump_json())
 
     place = cache.entry("root", key, make, progress)
     start = Start.model_validate_json((place / "start.json").read_text())
-    stacked = place / "stack.json"
+    stacked = place / _STACK
     stack = Stack.model_validate_json(stacked.read_text()) if stacked.exists() else None
     return Disk(file=place / "root.squashfs", start=start, stack=stack)
 
@@ -166,11 +169,11 @@ def kept(key: str, fill: Callable[[Path], Filled], progress: Progress) -> Disk:
 def remove(folder: Path) -> None:
     """Remove a folder, even if its own folders may not be read or written."""
     if os.geteuid():
-        _readable(folder)
+        readable(folder)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _readable(folder: Path) -> None:
+def readable(folder: Path) -> None:
     """Let the owner of all that is in a folder read it, and write its folders."""
     for path, folders, files in os.walk(folder):
         # Before the walk goes into them.

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +111,10 @@ def _layered(
     stack = stacked.unpack(layout, blobs, facts, top, unpack)
     known = stacked.users(stack, work / "users")
     command = _umoci(("raw", "runtime-config"), "--image", f"{layout}:image")
-    _must([*command, "--rootfs", str(known), str(told)], "the image")
+    status, _, why = say([*command, "--rootfs", str(known), str(told)])
+    if status:
+        # Its lists of users may be links.
+        raise stacked.FlatError(why)
     return top, stack, json.loads(told.read_text())["process"]
 
 
@@ -141,11 +143,12 @@ def disk(what: str, progress: Progress) -> Disk:
             blobs = layers.prepare(layout, what)
             layers.refuse_hostile(blobs, what)
         with progress.step(f"unpacking {place.name}"):
-            with suppress(stacked.FlatError):
+            try:
                 top, stack, process = _layered(layout, blobs, facts, work)
                 return Filled(top, _start(process, facts), stack)
-            # In one folder, as far as it is honest.
-            remove(work / "layers")
+            except stacked.FlatError:
+                # In one folder, as far as it is honest.
+                remove(work / "layers")
             _must(_umoci(("unpack",), "--image", image, str(bundle)), what)
         made = json.loads((bundle / "config.json").read_text())
         return Filled(bundle / "rootfs", _start(made["process"], facts))

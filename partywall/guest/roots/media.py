@@ -40,7 +40,7 @@ RAM = _Part("/dev/ram1", ("CONFIG_BLK_DEV_RAM",), ("brd",))
 """A RAM disk, that the guest copies the file to: the initramfs brings it."""
 _DEVICES = (MEMORY, RAM)
 _SYSTEMS = (
-    _Part("squashfs", ("CONFIG_SQUASHFS",), ("squashfs",)),
+    _Part("squashfs", ("CONFIG_SQUASHFS", "CONFIG_SQUASHFS_XATTR"), ("squashfs",)),
     _Part("ext4", ("CONFIG_EXT4_FS",), ("ext4",)),
 )
 

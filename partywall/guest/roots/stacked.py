@@ -4,6 +4,9 @@
 umoci unpacks each by itself, which leaves out what a layer removes of those below; the layer's
 archive says that. A folder is called by its layer and all below it, as on a host: images that
 begin alike have those folders in common.
+
+A stranger has made both. Nothing is touched but by a path of which each part was seen to be a
+folder and no link, below a folder that nobody else can come to.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,14 +22,19 @@ from typing import Any
 
 from partywall.core.errors import UsageProblem
 from partywall.guest.roots import layers
-from partywall.guest.roots.disks import Stack
+from partywall.guest.roots.disks import Stack, readable
 
 MOST = 100
 """Layers of an image that go into folders of their own: more don't fit into a page of options."""
 
+MOST_NODES = 200_000
+"""Folders, and names that are removed, that an archive may have: each is looked up below."""
+
+_DEEPEST = 200
 _DIGITS = 12
 _GONE, _OPAQUE = ".wh.", ".wh..wh..opq"
 _XATTR = "trusted.overlay.opaque"
+_OVERLAY = "trusted.overlay."
 _LONGEST = 1 << 20
 
 
@@ -44,40 +52,59 @@ def chain(diffs: Sequence[str]) -> list[str]:
     return found
 
 
-@dataclass
-class _Archive:
-    """What the archive of a layer has beside files; paths without a slash before or behind.
+@dataclass(slots=True)
+class _Node:
+    """A folder that an archive has, or a name that it removes; ``said``: as a folder of its own.
 
-    ``implied``: folders that are only part of longer names.
+    A folder that is not said is only part of longer names.
     """
 
-    folders: set[str] = field(default_factory=set)
-    implied: set[str] = field(default_factory=set)
-    gone: set[str] = field(default_factory=set)
-    opaque: set[str] = field(default_factory=set)
+    below: dict[str, _Node] = field(default_factory=dict)
+    said: bool = False
+    gone: bool = False
+    opaque: bool = False
 
-    @classmethod
-    def read(cls, blob: Path, what: str) -> _Archive:
-        found, parents = cls(), set[str]()
-        for member in layers.members(blob, what):
-            parts = [part for part in member.name.split("/") if part not in {"", "."}]
-            *above, name = parts or [""]
-            folder = "/".join(above)
-            parents |= {"/".join(above[:depth]) for depth in range(1, len(above) + 1)}
-            if name == _OPAQUE:
-                found.opaque.add(folder)
-            elif name.startswith(_GONE):
-                found.gone.add("/".join([*above, name.removeprefix(_GONE)]))
-            elif member.isdir():
-                found.folders.add("/".join([*above, name]))
-        found.implied = parents - found.folders
-        return found
 
-    def hides(self, path: str) -> bool:
-        """Whether a path is another one than that below, by what is said of it or above it."""
-        parts = path.split("/")
-        above = {"/".join(parts[:depth]) for depth in range(1, len(parts))}
-        return path in self.gone or bool(above & (self.gone | self.opaque))
+def _read(blob: Path, what: str) -> _Node:
+    """Return what the archive of a layer has of folders, and removes. FlatError of too many."""
+    top, count = _Node(said=True), 0
+    for member in layers.members(blob, what):
+        parts = [part for part in member.name.split("/") if part not in {"", "."}]
+        if len(parts) > _DEEPEST:
+            raise FlatError("a name is too long")
+        if not parts:
+            continue
+        *above, name = parts
+        node = top
+        wanted = parts if member.isdir() else above
+        if name.startswith(_GONE) and name != _OPAQUE:
+            wanted = [*above, name.removeprefix(_GONE)]
+        for part in wanted:
+            if part not in node.below:
+                count += 1
+                if count > MOST_NODES:
+                    raise FlatError("a layer has too many folders")
+                node.below[part] = _Node()
+            node = node.below[part]
+        if name == _OPAQUE:
+            node.opaque = True
+        elif name.startswith(_GONE):
+            node.gone = True
+        elif member.isdir():
+            node.said = True
+    return top
+
+
+def _seen(path: Path) -> os.stat_result | None:
+    """Return what lies at a path, by itself; None if nothing does."""
+    try:
+        return path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _is_folder(seen: os.stat_result | None) -> bool:
+    return seen is not None and stat.S_ISDIR(seen.st_mode)
 
 
 def _is_whiteout(seen: os.stat_result) -> bool:
@@ -86,125 +113,116 @@ def _is_whiteout(seen: os.stat_result) -> bool:
 
 def _is_opaque(folder: Path) -> bool:
     try:
-        return os.getxattr(folder, _XATTR) == b"y"
+        return os.getxattr(folder, _XATTR, follow_symlinks=False) == b"y"
     except OSError:
         return False
 
 
-class _Lower:
-    """Folders of layers as an overlay shows them: the topmost first. No link is followed."""
+def _step(folders: Sequence[Path], name: str) -> tuple[list[Path], Path | None]:
+    """Return what a name is in a merged folder: the folders it is merged of, or one other thing.
 
-    def __init__(self, folders: Sequence[Path]) -> None:
-        self._folders = list(folders)
+    ``folders``: the topmost first.
+    """
+    merged = list[Path]()
+    for folder in folders:
+        path = folder / name
+        seen = _seen(path)
+        if seen is None:
+            continue
+        if not stat.S_ISDIR(seen.st_mode):
+            return merged, None if merged or _is_whiteout(seen) else path
+        merged.append(path)
+        if _is_opaque(path):
+            break
+    return merged, None
 
-    def _step(self, folders: Sequence[Path], name: str) -> tuple[list[Path], Path | None]:
-        """Return folders of a name in a merged folder, or the one thing it is, if none."""
-        merged = list[Path]()
-        for folder in folders:
-            path = folder / name
-            try:
-                seen = path.lstat()
-            except OSError:
-                continue
-            if not stat.S_ISDIR(seen.st_mode):
-                return merged, None if merged or _is_whiteout(seen) else path
-            merged.append(path)
-            if _is_opaque(path):
-                break
-        return merged, None
 
-    def folders(self, path: str) -> list[Path]:
-        """Return the folders that one is merged of; none if there is no folder."""
-        merged = self._folders
-        for name in path.split("/"):
-            merged, _ = self._step(merged, name)
-        return merged
-
-    def find(self, path: str) -> Path | None:
-        """Return what a path is, in the layer that it is seen of; None if it is not there."""
-        above, _, name = path.rpartition("/")
-        merged, other = self._step(self.folders(above) if above else self._folders, name)
-        return merged[0] if merged else other
-
-    def names(self, path: str) -> Iterator[str]:
-        """Yield what is seen in a folder."""
-        for name in sorted({name for one in self.folders(path) for name in os.listdir(one)}):  # noqa: PTH208
-            if self.find(f"{path}/{name}") is not None:
-                yield name
-
-    def text(self, path: str) -> str:
-        """Return the text of a file; empty if there is none."""
-        found = self.find(path)
-        if found is None or not stat.S_ISREG(found.lstat().st_mode):
-            return ""
-        with found.open("rb") as data:
-            return data.read(_LONGEST).decode(errors="replace")
+def _text(folders: Sequence[Path], *names: str) -> str:
+    """Return the text of a file in merged folders; empty if there is none."""
+    found: Path | None = None
+    for name in names:
+        folders, found = _step(folders, name)
+    if found is None or not stat.S_ISREG(found.lstat().st_mode):
+        return ""
+    with found.open("rb") as data:
+        return data.read(_LONGEST).decode(errors="replace")
 
 
 def _like(folder: Path, other: Path) -> None:
     """Have a folder whose archive does not say what it is as the one below it."""
     seen = other.lstat()
     with suppress(PermissionError):
-        os.chown(folder, seen.st_uid, seen.st_gid)
+        os.chown(folder, seen.st_uid, seen.st_gid, follow_symlinks=False)
     folder.chmod(stat.S_IMODE(seen.st_mode))
+    for name in os.listxattr(other, follow_symlinks=False):
+        if not name.startswith(_OVERLAY):
+            with suppress(OSError):
+                value = os.getxattr(other, name, follow_symlinks=False)
+                os.setxattr(folder, name, value, follow_symlinks=False)
 
 
-def _has_folder(top: Path, path: str, told: _Archive, lower: _Lower) -> bool:
-    """Make a folder that names imply as it is below; False if it is nowhere. FlatError if it can't.
-
-    Those above it are there or nowhere.
-    """
-    own = top / path
-    below = None if told.hides(path) else lower.find(path)
-    if below is not None and not stat.S_ISDIR(below.lstat().st_mode):
-        # Whoever unpacks them into one folder goes through a link, or replaces a file.
-        raise FlatError(path)
-    if own.is_symlink():
-        raise FlatError(path)
-    if not own.is_dir():
-        if below is None:
-            return False
-        own.mkdir()
-    if below is not None:
-        _like(own, below)
-    return True
+def _same_time(folder: Path, other: Path) -> None:
+    """The last thing that is done in a folder that is as another one."""
+    seen = other.lstat()
+    os.utime(folder, ns=(seen.st_atime_ns, seen.st_mtime_ns), follow_symlinks=False)
 
 
-def _remove(top: Path, path: str) -> None:
-    os.mknod(top / path, stat.S_IFCHR, 0)
+def _remove(path: Path) -> None:
+    os.mknod(path, stat.S_IFCHR, 0)
 
 
-def _make_opaque(top: Path, path: str, lower: _Lower) -> None:
-    """Hide what is below in a folder."""
+def _make_opaque(folder: Path, lower: Sequence[Path]) -> None:
+    """Hide what is below in a folder; ``lower``: that, the topmost first."""
     try:
-        os.setxattr(top / path, _XATTR, b"y")
+        os.setxattr(folder, _XATTR, b"y", follow_symlinks=False)
     except OSError:
         # Who may not say so removes each of them.
-        for name in lower.names(path):
-            if not os.path.lexists(top / path / name):
-                _remove(top, f"{path}/{name}")
+        for name in sorted({name for one in lower for name in os.listdir(one)}):  # noqa: PTH208
+            if _seen(folder / name) is None and any(_step(lower, name)):
+                _remove(folder / name)
 
 
-def _apply(top: Path, told: _Archive, lower: _Lower) -> None:
-    """Have in the folder of a layer what it says of those below it."""
-    there = {"", *told.folders}
-    for path in sorted(told.implied):
-        if _has_folder(top, path, told, lower):
-            there.add(path)
-    opaque = set(told.opaque)
-    for path in sorted(told.gone):
-        if os.path.lexists(top / path):
-            # Another one in its place.
-            opaque |= {path} if (top / path).is_dir() and not (top / path).is_symlink() else set()
-        elif path.rpartition("/")[0] in there and lower.find(path) is not None:
-            _remove(top, path)
-    for path in sorted(opaque - {""}):
-        if lower.folders(path):
-            if (top / path).is_symlink() or not (top / path).is_dir():
-                raise FlatError(path)
-            _make_opaque(top, path, lower)
-    if "" in opaque:
-        raise FlatError("/")
+def _merge(own: Path, node: _Node, lower: Sequence[Path]) -> None:
+    """Have in a folder of a layer what its archive says of what is below.
+
+    ``own``: seen to be a folder, as all above it to the layer's own; ``lower``: the folders
+    that it is merged with, the topmost first; none if it is with none, in which an overlay
+    shows all that there is.
+    """
+    before = own.lstat()
+    for name, child in sorted(node.below.items()):
+        path, seen = own / name, _seen(own / name)
+        merged, other = _step(lower, name)
+        if seen is None:
+            if child.gone:
+                if merged or other:
+                    _remove(path)
+                continue
+            if other is not None:
+                # In one folder that goes through a link.
+                raise FlatError(f"{path}: below is no folder")
+            if not merged:
+                continue
+            path.mkdir()
+        elif not _is_folder(seen):
+            if child.below or child.opaque:
+                raise FlatError(f"{path}: above a name is no folder")
+            continue
+        elif other is not None and not child.said and not child.gone:
+            raise FlatError(f"{path}: below is no folder")
+        alike = bool(merged) and not child.said and not child.gone
+        if alike:
+            _like(path, merged[0])
+        if os.geteuid():
+            path.chmod(stat.S_IMODE(path.lstat().st_mode) | 0o700)
+        hides = child.gone or child.opaque
+        if hides and merged:
+            _make_opaque(path, merged)
+        _merge(path, child, [] if hides else merged)
+        if alike:
+            _same_time(path, merged[0])
+    # That of what was put there is when it was unpacked.
+    os.utime(own, ns=(before.st_atime_ns, before.st_mtime_ns), follow_symlinks=False)
 
 
 def unpack(
@@ -223,25 +241,32 @@ def unpack(
     rootfs = facts.get("rootfs")
     diffs = rootfs.get("diff_ids") if isinstance(rootfs, dict) else None
     if not isinstance(diffs, list) or len(diffs) != len(blobs) or len(blobs) > MOST:
-        raise FlatError("layers")
+        raise FlatError("it has too many layers, or not those that it says")
     names = [one.partition(":")[2][:_DIGITS] for one in chain([str(one) for one in diffs])]
     if any(len(name) != _DIGITS or not name.isalnum() for name in names):
-        raise FlatError("hashes")
+        raise FlatError("a layer's hash is none")
     if len(set(names)) != len(names):
-        raise FlatError("names")
+        raise FlatError("two layers have one name")
     tops = list[Path]()
     tags = layers.singled(layout, diffs)
     for tag, blob, name in zip(tags, blobs, names, strict=True):
         top = into / name
         try:
             unpack_one(tag, top)
-            _apply(top, _Archive.read(blob, str(layout)), _Lower(tops[::-1]))
+            if os.geteuid():
+                readable(top)
+            told = _read(blob, str(layout))
+            if told.opaque:
+                raise FlatError("a layer removes all below it")
+            _merge(top, told, tops[::-1])
         except (UsageProblem, OSError, *layers.UNREADABLE) as error:
             raise FlatError(str(error)) from error
         tops.append(top)
-    lower = _Lower(tops[::-1])
+    folders = tops[::-1]
     return Stack(
-        folders=tuple(names[::-1]), passwd=lower.text("etc/passwd"), group=lower.text("etc/group")
+        folders=tuple(names[::-1]),
+        passwd=_text(folders, "etc", "passwd"),
+        group=_text(folders, "etc", "group"),
     )
 
 

@@ -50,11 +50,11 @@ def together(disks: Sequence[Disk], progress: Progress) -> tuple[Disk, list[Plac
         top.chmod(0o755)
         with progress.step(f"unpacking {len(files)} roots"):
             for number, file in enumerate(files):
+                if every[file].stack is None:
+                    unpack(file, top / folders[file][0])
+                    continue
                 one = work / str(number)
                 unpack(file, one)
-                if every[file].stack is None:
-                    one.rename(top / folders[file][0])
-                    continue
                 for name in folders[file]:
                     if not (top / name).exists():
                         (one / name).rename(top / name)
