@@ -199,7 +199,7 @@ def draw(results: Sequence[Result], mix: Mapping[str, float] | None = None) -> M
                 created=result.created,
                 sharers=number,
                 topology=parts.between(result)[0].topology,
-                confined=parts.between(result)[0].confinement != "unconfined",
+                confined=not parts.between(result)[0].confinement.startswith("unconfined"),
             )
             for result, number in zip(results, sharers, strict=True)
         ],

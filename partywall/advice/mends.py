@@ -61,6 +61,9 @@ class Saved(Model):
         default=0.0, lt=1, description="Of those run while a lock is held, this share."
     )
     lock: str = Field(default="*", description="Its field in the object.")
+    apparmor: bool = Field(
+        default=True, description="Whether containers had a profile where it was measured."
+    )
     command: str = Field(description="What measured it: its two columns.")
 
     @property
@@ -175,33 +178,33 @@ def patches(release: tuple[int, ...]) -> frozenset[str]:
 
 def _can(option: Option, workload: WorkloadResult, command_line: str) -> bool:
     """Whether containers of a workload, on a kernel so started, can have it, and have not yet."""
-    told = workload.confinement
-    if workload.scope != "between":
-        return False
+    told, between = workload.confinement, workload.scope == "between"
     if option == "layers":
-        return workload.layers == "shared"
+        return between and workload.layers == "shared"
     if option == "nosocket":
-        return NOSOCKET not in command_line.split()
+        name, _, value = NOSOCKET.partition("=")
+        given = (word.partition("=") for word in command_line.split())
+        return not any(key == name and value in of.split(",") for key, _, of in given)
     if option == "volatile":
-        return VOLATILE not in told
+        return between and VOLATILE not in told
     confined = told.startswith("docker") and NO_APPARMOR not in told
-    return confined and (option == "no-apparmor" or OWN_PROFILES not in told)
+    if option == "no-apparmor":
+        return confined
+    return between and confined and OWN_PROFILES not in told
 
 
 def _known_of(mend: Mend, workload: WorkloadResult) -> bool:
-    every = mend.workloads or ["*"]
-    return any(fnmatchcase(workload.title, one) for one in every)
+    """Whether it is for any workload, or for this one, whatever image its containers have."""
+    title = workload.model_copy(update={"layers": "shared"}).title
+    return not mend.workloads or any(fnmatchcase(title, one) for one in mend.workloads)
 
 
-def _usual(workload: WorkloadResult) -> bool:
-    """Whether it ran in containers of one CPU, confined as they are unless asked otherwise."""
+def _usual(workload: WorkloadResult, saved: Saved) -> bool:
+    """Whether it ran as what was saved was measured: in containers of one CPU, confined so."""
+    told = workload.confinement
     usual = workload.scope == "between" and workload.topology.cpus == 1
-    # Without AppArmor is how netns runs.
-    return (
-        usual
-        and workload.confinement.startswith("docker")
-        and (OWN_PROFILES not in workload.confinement)
-    )
+    usual &= told.startswith("docker") and (NO_APPARMOR in told) != saved.apparmor
+    return usual and not any(other in told for other in (OWN_PROFILES, VOLATILE))
 
 
 class Advice:
@@ -231,10 +234,15 @@ class Advice:
         Measured of one version of Linux without any of our patches, in containers of one CPU
         that are confined as usual, of which it is said.
         """
-        if self._release != SERIES or not self._bare or not _usual(workload):
+        if self._release != SERIES or not self._bare:
             return []
-        found = self._of(list(lines), workload)
-        return [mend for mend in found if mend.saved and workload.title in mend.saved.workloads]
+        return [
+            mend
+            for mend in self._of(list(lines), workload)
+            if mend.saved
+            and workload.title in mend.saved.workloads
+            and _usual(workload, mend.saved)
+        ]
 
     def _of(self, lines: list[Line], workload: WorkloadResult) -> list[Mend]:
         seen = next((seen for one, seen in self._at_work if one is workload), frozenset())

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from partywall.core.errors import UsageProblem
 from partywall.results.counts import Sums
 from partywall.results.result import Line, Result, Wall, WorkloadResult
+from partywall.results.setting import started
 
 
 def between(result: Result) -> list[WorkloadResult]:
@@ -132,7 +133,7 @@ def _made(result: Result) -> tuple[object, ...]:
         sharers(result),
         frozenset(one.topology for one in between(result)),
         frozenset(one.threshold for one in between(result)),
-        frozenset(one.confinement == "unconfined" for one in between(result)),
+        started(one.confinement for one in between(result)),
     )
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pydantic import Field
 
 from partywall.results.document import Model
@@ -13,6 +15,21 @@ OWN_PROFILES = "an AppArmor profile each"
 
 VOLATILE = "volatile overlays"
 """What it says of overlays that sync nothing."""
+
+
+def started(confinements: Iterable[str]) -> tuple[bool, ...]:
+    """Return how a user had the containers of all workloads started, by their confinement.
+
+    Not confined; without AppArmor, as a workload may be by itself, too; with a profile each;
+    with overlays that sync nothing.
+    """
+    told = list(confinements)
+    return (
+        any(one.startswith("unconfined") for one in told),
+        all(NO_APPARMOR in one for one in told),
+        any(OWN_PROFILES in one for one in told),
+        any(VOLATILE in one for one in told),
+    )
 
 
 class KernelId(Model):

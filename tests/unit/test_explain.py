@@ -28,7 +28,7 @@ from partywall.model.queues import predict
 from partywall.report import explain as view
 from partywall.results import document
 from partywall.results.result import Line, Result, WorkloadResult
-from partywall.results.setting import NO_APPARMOR, OWN_PROFILES
+from partywall.results.setting import NO_APPARMOR, OWN_PROFILES, VOLATILE
 
 PROFILE = profiles.load(profiles.DEFAULT)
 
@@ -237,9 +237,9 @@ def test_what_is_saved_is_known_of_a_kernel_without_any_patch_of_ours(
         ({"topology": Topology(containers=4, cpus=2)}, False),
         ({"confinement": "docker (+CAP_SYS_ADMIN)"}, True),
         ({"confinement": "unconfined"}, False),
-        # As netns runs.
-        ({"confinement": f"docker (+CAP_SYS_ADMIN, {NO_APPARMOR}, all of /proc)"}, True),
+        ({"confinement": f"docker (+CAP_SYS_ADMIN, {NO_APPARMOR}, all of /proc)"}, False),
         ({"confinement": f"docker ({OWN_PROFILES})"}, False),
+        ({"confinement": f"docker ({VOLATILE})"}, False),
     ],
 )
 def test_what_is_saved_is_known_of_containers_as_they_were_measured(
@@ -250,6 +250,16 @@ def test_what_is_saved_is_known_of_containers_as_they_were_measured(
     (found,) = explained(builders.result(workload)).workloads
     saved = [one for remedy in found.remedies for one in remedy.says]
     assert bool(saved) == known_of
+
+
+def test_what_is_saved_without_a_profile_is_known_of_containers_without_one(known: Known) -> None:
+    # As netns runs.
+    bare = SAVED.model_copy(update={"apparmor": False})
+    known(Mend(object="lock", by="series", patches=["one/0001"], saved=bare, source="here"))
+    for confinement, known_of in ((f"docker ({NO_APPARMOR})", True), ("docker", False)):
+        workload = _long_held().model_copy(update={"confinement": confinement})
+        (found,) = explained(builders.result(workload)).workloads
+        assert bool([one for remedy in found.remedies for one in remedy.says]) == known_of
 
 
 def test_no_more_than_five_are_told(known: Known) -> None:

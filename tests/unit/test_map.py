@@ -39,6 +39,7 @@ from partywall.results.failures import Failure
 from partywall.results.held import Held
 from partywall.results.memory import Grown, Memory, Unsettled
 from partywall.results.result import Result
+from partywall.results.setting import NO_APPARMOR, VOLATILE
 from partywall.results.touches import Touch
 
 
@@ -172,7 +173,8 @@ def test_parts_of_one_kernel_are_one_column() -> None:
 
 
 @pytest.mark.parametrize(
-    "differs", ["operations", "kernel", "environment", "failed", "shape", "confinement"]
+    "differs",
+    ["operations", "kernel", "environment", "failed", "shape", "confinement", "volatile", "bare"],
 )
 def test_what_is_no_part_of_a_column_has_its_own(differs: str) -> None:
     one, other = with_walls("6.1.1", pipe={}), with_walls("6.1.1", dup={})
@@ -187,7 +189,10 @@ def test_what_is_no_part_of_a_column_has_its_own(differs: str) -> None:
     elif differs == "shape":
         other = made(other, topology=Topology(16, 1), at=8)
     elif differs == "confinement":
-        other = made(other, confinement="unconfined")
+        other = made(other, confinement="unconfined (+CAP_NET_ADMIN)")
+    elif differs in ("volatile", "bare"):
+        how = VOLATILE if differs == "volatile" else NO_APPARMOR
+        other = made(other, confinement=f"docker ({how})")
     else:
         failed = [Failure(title="pipe", operation="one pipe", why="it broke")]
         other = other.model_copy(update={"failed": failed})

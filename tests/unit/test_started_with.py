@@ -103,7 +103,7 @@ def buffers(**more: Any) -> WorkloadResult:
         ({"confinement": f"docker ({OWN_PROFILES})"}, True),
         ({"confinement": f"docker ({NO_APPARMOR})"}, False),
         ({"confinement": "unconfined"}, False),
-        ({"topology": Topology(1, 8), "scope": "within"}, False),
+        ({"topology": Topology(1, 8), "scope": "within"}, True),
     ],
 )
 def test_without_a_profile_nobody_takes_apparmors_buffers(
@@ -125,7 +125,7 @@ def counter(title: str) -> WorkloadResult:
         builders.line(slab("TCP", "struct sock"), 0.1, code=[send]),
     ]
     name, _, variant = title.partition("/")
-    return builders.workload(name, lines, variant=variant)
+    return builders.workload(name, lines, variant=variant or "default")
 
 
 def test_the_counter_of_sockets_has_a_parameter_and_a_release() -> None:
@@ -140,9 +140,21 @@ def test_the_counter_of_sockets_has_a_parameter_and_a_release() -> None:
     assert "6.16" not in releases
 
 
-def test_a_kernel_that_was_started_so_is_not_told_to_be() -> None:
+@pytest.mark.parametrize(
+    ("title", "has"),
+    [("redis/peer", True), ("nginx/keep-outside", True), ("mypeer", False), ("x/speer", False)],
+)
+def test_who_shares_a_cpu_is_known_by_the_variant(title: str, has: bool) -> None:
+    result = builders.result(counter(title))
+    (workload,) = result.workloads
+    releases = [mend.release for mend in Advice(result).on(workload.walls[:1], workload)]
+    assert ("6.16" in releases) == has
+
+
+@pytest.mark.parametrize("given", [mends.NOSOCKET, "cgroup.memory=nokmem,nosocket"])
+def test_a_kernel_that_was_started_so_is_not_told_to_be(given: str) -> None:
     result = builders.result(counter("redis/get-peer"))
-    line = f"{result.environment.command_line} {mends.NOSOCKET}"
+    line = f"{result.environment.command_line} {given}"
     there = result.environment.model_copy(update={"command_line": line})
     result = result.model_copy(update={"environment": there})
     assert "nosocket" not in found(result, list(result.workloads[0].walls))
@@ -156,14 +168,26 @@ def test_a_kernel_that_was_started_so_is_not_told_to_be() -> None:
         ("file/fdatasync-volume", "docker", False),
         ("mine", "docker", False),
         (FSYNC, f"docker ({VOLATILE})", False),
+        (f"{FSYNC}, own layers", "docker", True),
+        # Within one container it has a wall left.
+        ("overlay/fsync within", "docker", False),
     ],
 )
 def test_overlays_that_sync_nothing_help_where_that_was_measured(
     title: str, told: str, helps: bool
 ) -> None:
+    title, _, own = title.partition(", ")
+    title, _, within = title.partition(" ")
     name, _, variant = title.partition("/")
     journal = builders.line(slab("kmalloc-2k", "struct journal_s"), 3.0)
-    workload = builders.workload(name, [journal], variant=variant or "default", confinement=told)
+    workload = builders.workload(
+        name,
+        [journal],
+        variant=variant or "default",
+        confinement=told,
+        layers="own" if own else "shared",
+        scope="within" if within else "between",
+    )
     assert ("volatile" in found(builders.result(workload), [journal])) == helps
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 from drgn import Object, Program
 from drgn.helpers.linux.fs import inode_path
 from drgn.helpers.linux.mm import (
@@ -37,6 +39,10 @@ def _is_page_table(prog: Program, page: Object) -> bool:
     return bool(value & (0xF000_0000 | bit) == 0xF000_0000)
 
 
+# An image's layers have folders that are called by their hashes, which a new build changes.
+_LAYER = re.compile(r"^[0-9a-f]{12}/")
+
+
 def page_of(prog: Program, address: int) -> tuple[Object, int, int] | None:
     """The struct page at ``address`` in the memory map: it, its start, its size."""
     start = prog["vmemmap"].value_()
@@ -57,8 +63,9 @@ def _file(prog: Program, page: Object) -> str:
         return "page cache"
     kind = inode.i_sb.s_type.name.string_().decode(errors="replace")
     path = inode_path(inode)
-    name = path.decode(errors="replace") if path else f"inode {inode.i_ino.value_()}"
-    return f"file {name} ({kind})"
+    if not path:
+        return f"file inode {inode.i_ino.value_()} ({kind})"
+    return f"file {_LAYER.sub('', path.decode(errors='replace'))} ({kind})"
 
 
 def kind(prog: Program, head: Object) -> tuple[str, str]:

@@ -146,8 +146,9 @@ def disk(what: str, progress: Progress) -> Disk:
             try:
                 top, stack, process = _layered(layout, blobs, facts, work)
                 return Filled(top, _start(process, facts), stack)
-            except stacked.FlatError:
-                # In one folder, as far as it is honest.
+            except stacked.FlatError as why:
+                # As far as it is honest.
+                progress.note(f"{place.name}: its layers are one folder: {str(why)[:120]}")
                 remove(work / "layers")
             _must(_umoci(("unpack",), "--image", image, str(bundle)), what)
         made = json.loads((bundle / "config.json").read_text())
