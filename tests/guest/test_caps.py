@@ -97,6 +97,9 @@ LIMITS = {
     "hold/aio-many": "fs.aio-max-nr",
     "hold/file": "fs.file-max",
     "hold/signal": "RLIMIT_SIGPENDING",
+    # What only a pod may do.
+    "pod/fanotify": "fs.fanotify.max_user_groups",
+    "pod/neighbour": "net.ipv4.neigh.default.gc_thresh3",
 }
 
 
