@@ -113,8 +113,10 @@ def layer_files(
 
 def layer(archive: Archive, programs: dict[str, bytes], wanted: Sequence[Workload]) -> None:
     """Add the one image that all containers are made from: their lower layer."""
-    for path in layer_folders(wanted):
-        archive.directory(f"layer/{path}", 0o1777 if path == "tmp" else 0o755)
+    number = max(one.lower_layers for one in wanted)
+    for top in ("layer", *(f"lower/{below}" for below in range(1, number))):
+        for path in (*layer_folders(wanted), SHARED_DIR[1:]):
+            archive.directory(f"{top}/{path}", 0o1777 if path == "tmp" else 0o755)
     for path, (data, mode) in layer_files(programs, wanted).items():
         archive.file(f"layer/{path}", data, mode)
 
@@ -281,6 +283,7 @@ def containers(
         command = one.command if side == "server" else [rooted.INSIDE, "0", *(one.client or ())]
         confines = workload if side == "server" else peers.client_of(workload)
         cpus = peers.cpus(workload, topology, number, side)
+        layers = ["/layer", *(f"/lower/{below}" for below in range(1, workload.lower_layers))]
         config = oci.config(
             number=number,
             cpus=cpus,
@@ -304,9 +307,7 @@ def containers(
         if disk is not None:
             place = one.place or disk.place
             config = rooted.config(config, place.start, files=one.files is not None)
-            if place.folders:
-                layers = ":".join(f"{IMAGE}/{folder}" for folder in place.folders)
-                archive.file(f"{at}/from", f"{layers}\n".encode())
+            layers = [f"{IMAGE}/{folder}" for folder in place.folders] or [IMAGE]
             if confines.service is not None:
                 config = asked.config(config, confines.service, len(cpus))
             for name, data in rooted.files(number, workload, side, one.files).items():
@@ -316,6 +317,7 @@ def containers(
         if workload.opening is not None:
             process = config["process"]
             process["rlimits"] = workload.opening.allowed(process.get("rlimits", []))
+        archive.file(f"{at}/layers", f"{':'.join(layers)}\n".encode())
         archive.file(f"{at}/config.json", json.dumps(config, indent=1).encode())
         owner = oci.first_uid(number, more.users)
         archive.file(f"{at}/owner", f"{owner}:{owner}\n".encode())

@@ -91,6 +91,7 @@ def alike(workload: Workload) -> tuple[object, ...]:
         workload.systempaths,
         workload.charge,
         workload.modules,
+        workload.lower_layers,
     )
 
 

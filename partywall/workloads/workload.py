@@ -59,6 +59,8 @@ class _Facts(BaseModel):
     its mounts before the warm-up: what the container's own start does, anywhere."""
     lower_files: int = Field(default=0, ge=0)
     """Files of 4 KiB, numbered from 0, in ``lower/`` beside the image's shared file."""
+    lower_layers: int = Field(default=1, ge=1, le=100)
+    """Of the containers' overlays: the image, and below it others that have its folders alone."""
     guests_only: bool = False
     """It changes more of a machine than its own namespaces, so it never runs on the user's."""
     keeps: bool = False

@@ -110,7 +110,9 @@ def test_a_counter_in_a_module_is_found(leaks: Operation) -> None:
 @pytest.fixture(scope="module")
 def debian(kernel: Kernel) -> Growth:
     """What some operations leave behind on Debian's kernel."""
-    chosen = workloads.select(["negative/unique", "negative/repeat", "signal"])
+    chosen = workloads.select(
+        ["negative/unique", "negative/repeat", "signal", "negative/unique-layers"]
+    )
     return growth.growth(Wanted(kernel=kernel, workloads=chosen), Quiet())
 
 
@@ -121,6 +123,13 @@ def test_a_name_that_is_not_there_stays_once_for_each_layer_and_once_more(debian
         (1.0, 192.0, 1.0, "reclaim")
     ] * 2
     assert any("ovl_lookup_positive_unlocked" in one.made_by for one in found)
+
+
+def test_of_six_layers_it_is_six_times_and_once_more(debian: Growth) -> None:
+    (one,) = [one for one in debian.operations if one.title == "negative/unique-layers"]
+    found = of_cache(one, "dentry")
+    assert sum(left.objects for left in found) == 7.0
+    assert {(left.charged, left.back) for left in found} == {(1.0, "reclaim")}
 
 
 @pytest.mark.parametrize("number", [1, 2])

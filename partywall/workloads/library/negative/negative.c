@@ -30,6 +30,8 @@ static const char *root_of(const char *where)
 static void prepare(const struct run *run)
 {
 	const char *where = strchr(run->variant, '-');
+	/* In a directory of the image, however many layers there are. */
+	int of_image = !where || !strcmp(where, "-layers");
 	int deep = !strncmp(run->variant, "deep", 4);
 	int fd;
 
@@ -46,7 +48,7 @@ static void prepare(const struct run *run)
 	else
 		kind = REPEAT;
 
-	if (!where && kind <= REPEAT && !deep) {
+	if (of_image && kind <= REPEAT && !deep) {
 		strcpy(dir, "/usr/share/partywall");
 		return;
 	}
