@@ -26,7 +26,7 @@ WORST = 3
 LEAST = 0.01
 """Share of time below which a wall is not told here."""
 
-KINDS = "lines: transfers/op on walls; memory: bytes/op unpaid; waits: held asleep at most"
+KINDS = "lines: transfers/op on walls; memory: bytes/op unpaid; waits: asleep at most"
 """What the figures are of the three kinds of walls."""
 
 
@@ -49,7 +49,7 @@ def limit(workload: WorkloadResult) -> str:
     In a short window not each of them can be told; from `limit` on it can.
     """
     if workload.limit is not None and workload.limit > workload.threshold:
-        return f"{workload.threshold:g} (for certain: {rate(workload.limit)}, the window is short)"
+        return f"{workload.threshold:g} ({rate(workload.limit)} for certain)"
     return f"{workload.threshold:g}"
 
 
@@ -123,7 +123,7 @@ def blocks(
     yield _summary([(workload, each) for (workload, _), each in zip(shown, expected, strict=True)])
     yield text(KINDS, "dim")
     if any(workload.added > workload.threshold for workload, _ in shown):
-        yield text("transfers/op of deferred work come on top of those of walls of its own", "dim")
+        yield text("what deferred work adds comes on top of a workload's own walls", "dim")
     advice = Advice(result)
     heading = "what costs most, and what mends it (series: ours for 6.12)"
     table = columns(("waits", "wall"), heading)
@@ -137,7 +137,10 @@ def blocks(
             pieces = [text(f"{wall.object.title} {wall.folded}".rstrip(), "bold red")]
             if wall.deferred:
                 pieces.append(text("of deferred work"))
-            pieces += [text(mend.words, "green") for mend in advice.on(wall.lines, workload)]
+            mends = advice.on(wall.lines, workload)
+            # What no kernel mends may be mended by how containers are started.
+            mends = [mend for mend in mends if mend.by != "none"] or mends
+            pieces += [text(mend.words, "green") for mend in mends]
             table.add_row(percent(share), str(wall.number), Flow(*pieces))
     if table.row_count:
         yield ""

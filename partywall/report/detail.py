@@ -30,8 +30,11 @@ from partywall.results.sites import Site, Uses
 LINES = 8
 """Lines of one object that are shown unless all are asked for."""
 
-FIELDS, PLACES = 2, 2
-"""Of the worst line, in a wall told in brief."""
+FIELDS = 2
+"""Of the worst line, in a wall told in brief, if they fit."""
+
+ROW = 58
+"""Characters that these have, and the code, in the row of a terminal of 80."""
 
 ADDRESSES = 6
 """Objects like the one shown that are listed by address."""
@@ -117,17 +120,18 @@ def label(found: Wall, name: Text) -> list[Text]:
 
 
 def brief(found: Wall) -> RenderableType:
-    """Return a wall in a few rows: its name, who uses what of its worst line, and where."""
+    """Return a wall in two rows, or a few: who uses what of its worst line, and where."""
     line = found.lines[0]
     name = Text(overflow="fold")
     name.append_text(text(found.object.title, "bold red"))
     rows = [Flow(*label(found, name))]
-    used = sorted(line.fields, key=lambda use: (-use.share, use.offset))[:FIELDS]
-    code = list(dict.fromkeys(_place(site) for site in busiest(line)))[:PLACES]
-    if any(site.caller for site in busiest(line)[:1]):
-        # Lock and unlock, and where from: the first fills a row, the second says no more.
-        code = code[:1]
-    words = [text(f"{use.path} {_rates(use)}", "magenta") for use in used]
+    used = sorted(line.fields, key=lambda use: (-use.share, use.offset))
+    # Lock and unlock, get and put: the first says it.
+    code = list(dict.fromkeys(_place(site) for site in busiest(line)))[:1]
+    told = [f"{use.path} {_rates(use)}" for use in used[:FIELDS]]
+    if sum(map(len, [*told, *code])) > ROW:
+        told = told[:1]
+    words = [text(use, "magenta") for use in told]
     rows.append(Flow(*words, *(text(place, "cyan") for place in code)))
     return Group(*rows)
 

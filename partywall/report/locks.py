@@ -31,15 +31,18 @@ def bound(workload: WorkloadResult, lock: Lock) -> float:
     return ran / lock.instructions if lock.instructions else float("inf")
 
 
-def worst(workload: WorkloadResult) -> str | None:
-    """Return what the lock that bounds a workload most bounds it to, in words."""
+def worst(workload: WorkloadResult, at: int) -> str | None:
+    """Return what the lock that bounds a workload most bounds it to, in words.
+
+    Nothing if all of ``at`` containers could do as much as each would alone.
+    """
     ran = workload.instructions.ran
-    if not ran or not workload.locks or workload.locks[0].instructions < LEAST * ran:
+    if not ran or not workload.locks or bound(workload, workload.locks[0]) >= at:
         return None
     lock = workload.locks[0]
     return (
-        f"{percent(lock.instructions / ran)} of an operation under {lock.name}: all together "
-        f"do at most {rate(bound(workload, lock))} times what one does"
+        f"{lock.name}, {percent(lock.instructions / ran)} of an operation, bounds all to "
+        f"{rate(bound(workload, lock))} times what one does"
     )
 
 

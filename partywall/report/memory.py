@@ -70,7 +70,7 @@ def _paid(memory: Memory) -> str:
     if memory.uncharged:
         return f"{size(memory.uncharged)} of them charged to no container"
     books = sum(one.bytes for one in memory.grown if one.bookkeeping)
-    return f"charged to a container{f', {size(books)} of books of that included' if books else ''}"
+    return f"charged{f', {size(books)} for the books' if books else ''}"
 
 
 def over(workload: WorkloadResult, limit: float) -> list[Grown]:

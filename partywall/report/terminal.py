@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from partywall.advice.mends import Advice
+from partywall.analyse.verdict import AT
 from partywall.core.errors import UsageProblem
 from partywall.model.profiles import Profile
 from partywall.report import callers, costs, deferred, detail, held, locks, memory
@@ -183,12 +184,12 @@ def _brief(
 ) -> Iterator[RenderableType]:
     """The worst walls in a few rows each, and how much there is besides."""
     limit = f"{costs.limit(workload)} transfers/op {costs.among(workload)}"
-    words = costs.without_walls(workload) or f"objects with more than {limit}"
+    words = costs.without_walls(workload) or f"more than {limit}"
     yield Text.assemble(costs.verdict(workload), f": {words}")
     if late and workload.deferred is not None:
         worst = f"{rate(late[0].transfers)} on {late[0].object.title}"
         yield text(
-            f"deferred work: {count(len(late), 'wall')} more, "
+            f"deferred: {count(len(late), 'wall')}, "
             f"{rate(workload.deferred.sums.walls)} transfers/op; wall {late[0].number}: {worst}"
         )
     shown = walls[:DETAILED]
@@ -211,7 +212,11 @@ def _brief(
 def _besides(workload: WorkloadResult, late: list[Wall]) -> Iterator[RenderableType]:
     """What moves and is no wall, in a row."""
     said = [known(workload)] if workload.walls else []
-    kinds = (locks.worst(workload), held.verdict(workload), memory.verdict(workload))
+    kinds = (
+        locks.worst(workload, workload.at or AT),
+        held.verdict(workload),
+        memory.verdict(workload),
+    )
     said += [words for words in kinds if words]
     if workload.sums is not None:
         if workload.sums.handed_over:
@@ -228,7 +233,8 @@ def _besides(workload: WorkloadResult, late: list[Wall]) -> Iterator[RenderableT
         said.append(f"background {rate(workload.background_transfers)}")
     if not late and workload.deferred is not None and workload.deferred.sums.all:
         said.append(f"deferred work {rate(workload.deferred.sums.all)}")
-    said += reserve(workload) if costs.without_walls(workload) is None else []
+    if costs.without_walls(workload) is None and any(reserve(workload)):
+        said.append(f"not all that was left for later is judged: -w {workload.title}")
     if said:
         yield text("; ".join(said), "dim")
 

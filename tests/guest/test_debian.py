@@ -6,10 +6,11 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import jsonschema
 import pytest
-from checks import Checked, differences, walls
+from checks import Checked, differences, partywall, walls
 
 from partywall.results import document
 from partywall.results.result import Line, Result
@@ -91,6 +92,13 @@ def test_failed_lookups_meet_in_the_lower_layers_directory(check: Check) -> None
     assert "ext4_inode_cache: struct ext4_inode_info" in names
     fields = {use.path for wall in negative.walls for use in wall.fields}
     assert "vfs_inode.i_rwsem.count" in fields
+    # Rounds in which a look-up waits for another one's number to be even are none of its visits.
+    (waited,) = [
+        wall
+        for wall in negative.walls
+        if any(use.path.endswith("i_dir_seq") for use in wall.fields)
+    ]
+    assert waited.transfers <= 4.04
 
 
 def test_network_namespaces_meet_in_sysfs_proc_and_the_allocator(check: Check) -> None:
@@ -156,7 +164,21 @@ def test_callbacks_that_wait_leaves_are_counted_whether_they_ran_or_not(check: C
 
 def test_nearly_all_transfers_have_a_name(check: Check) -> None:
     for one in check().result.workloads:
-        assert one.named >= 0.95, one.title
+        assert one.named >= 0.97, one.title
+        assert one.typed >= 0.95, one.title
+
+
+def test_five_workloads_are_told_in_120_lines_and_a_page_of_a_megabyte_and_a_half(
+    check: Check, tmp_path: Path
+) -> None:
+    (saved,) = check().folder.glob("*.json.gz")
+    page = tmp_path / "page.html"
+    done = partywall("report", saved, "--html", page)
+    assert done.returncode == 0, done.stderr
+    # check says in two more where it is saved.
+    assert len(done.stdout.splitlines()) <= 118
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert page.stat().st_size <= 1_500_000
 
 
 def test_every_wall_names_fields_and_code(check: Check) -> None:

@@ -386,11 +386,11 @@ def test_the_report_says_what_stays_and_what_tells_more() -> None:
     assert "18.0 0.10 0% kmalloc-192" in text
     assert "partywall growth -w overlay/access tells who made it" in text
     paid = " ".join(shown(workload(left((384, 1.0)))).split())
-    assert "leaves 384 bytes behind, charged to a container" in paid
+    assert "leaves 384 bytes behind, charged" in paid
     said = " ".join(shown(workload(NOTHING)).split())
     assert "nothing is left behind that is more than 16.4 bytes an operation, or 0.0040 obj" in said
     books = " ".join(shown(workload(BOOKS)).split())
-    assert "402 bytes behind, charged to a container, 18.0 bytes of books of that included" in books
+    assert "402 bytes behind, charged, 18.0 bytes for the books" in books
     assert f"18.0 0.10 with it {LISTS}" in books
     assert "left behind" not in shown(workload(None))
 

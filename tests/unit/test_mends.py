@@ -73,7 +73,7 @@ def test_walls_of_debians_kernel_are_mended_by_the_series() -> None:
 
 
 def test_what_containers_are_started_with_is_told_once_and_where_it_can_be() -> None:
-    own = "no other container counts references of its profile"
+    own = "references of its own"
     label = builders.signal().walls[0].object
     profile = label.model_copy(update={"name": "kmalloc-512: struct aa_profile"})
     line = builders.line(
