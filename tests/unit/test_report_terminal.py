@@ -450,9 +450,7 @@ def test_fields_stand_in_the_order_of_their_offsets() -> None:
 def test_the_scope_of_the_walls_is_said(result: Result) -> None:
     report = " ".join(shown(result).split())
     assert "2 walls: more than 0.01 transfers/op between containers" in report
-    assert (
-        "1 wall: more than 0.01 transfers/op between CPUs of one container" in report
-    )
+    assert "1 wall: more than 0.01 transfers/op between CPUs of one container" in report
     assert "isolated: no more than 0.01 transfers/op between containers" in report
     only = " ".join(shown(result, workloads=("signal",)).split())
     assert "2 walls: 6.03 transfers/op between containers" in only

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import builders
 import pytest
+from commands import run
 
 from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem, UsageProblem
@@ -285,3 +286,25 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_an_empty_result_is_kept_too(tmp_path: Path) -> None:
     empty: Result = builders.result()
     assert store.load(store.save(empty, tmp_path)) == empty
+
+
+@pytest.mark.parametrize("name", ["0.1.0-signal.json.gz", "0.2.0-signal+netns.json.gz"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report"],
+        ["report", "--json"],
+        ["compare", "SAVED"],
+        ["predict"],
+        ["explain"],
+        ["diff", "SAVED"],
+    ],
+)
+def test_what_former_versions_saved_is_told_compared_and_predicted(
+    name: str, words: list[str]
+) -> None:
+    saved = Path(__file__).resolve().parent / "saved" / name
+    command, *more = [str(saved) if word == "SAVED" else word for word in words]
+    status, out, complaint = run(command, *more, saved)
+    assert (status, complaint) == (0, "")
+    assert "signal" in out
