@@ -24,7 +24,7 @@ from partywall.measure.ready import resolve, with_roots
 from partywall.model.profiles import Profile
 from partywall.results.failures import Failure
 from partywall.results.result import Result, Wall, WorkloadResult
-from partywall.results.setting import NO_APPARMOR, OWN_PROFILES, VOLATILE
+from partywall.results.setting import BARE, OWN_PROFILES, VOLATILE
 from partywall.workloads import Workload
 
 NEWEST = "debian@trixie-backports"
@@ -257,7 +257,7 @@ def _measured(
 
 
 def _profiles(option: Option | None, one: WorkloadResult) -> Profiles:
-    if option == "no-apparmor" or NO_APPARMOR in one.confinement:
+    if option == "no-apparmor" or BARE in one.confinement:
         return "none"
     return "own" if option == "profiles" or OWN_PROFILES in one.confinement else "shared"
 

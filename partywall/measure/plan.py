@@ -27,7 +27,7 @@ from partywall.record.hooks import Hooks
 from partywall.record.recording import Recording
 from partywall.record.wanted import require_functions
 from partywall.results.result import WorkloadResult
-from partywall.results.setting import NO_APPARMOR, OWN_PROFILES, VOLATILE
+from partywall.results.setting import BARE, NO_APPARMOR, OWN_PROFILES, VOLATILE
 from partywall.workloads import Workload
 
 
@@ -92,6 +92,11 @@ class Plan:
             raise UsageProblem(
                 "--layers own copies our own image, and this one is on a disk", "leave it out"
             )
+        if self.workload.lower_layers > 1 and self.layers == "own":
+            raise UsageProblem(
+                f"--layers own copies one layer, and {self.workload.title} is about several",
+                "leave one out",
+            )
         if self.workload.command:
             asked = [*self.workload.charge, *self.workload.count]
             require_functions(self.kernel.vmlinux, asked)
@@ -112,8 +117,10 @@ class Plan:
             less.append(VOLATILE)
         if not self.confined:
             return f"unconfined ({', '.join(less)})" if less else "unconfined"
-        if workload.apparmor == "unconfined" or self.profiles == "none":
+        if workload.apparmor == "unconfined":
             less.append(NO_APPARMOR)
+        elif self.profiles == "none":
+            less.append(BARE)
         elif self.profiles == "own":
             less.append(OWN_PROFILES)
         if workload.seccomp == "unconfined":

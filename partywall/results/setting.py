@@ -13,6 +13,9 @@ NO_APPARMOR = "no AppArmor"
 OWN_PROFILES = "an AppArmor profile each"
 """What a workload's ``confinement`` says of AppArmor, if that is not as usual."""
 
+BARE = f"{NO_APPARMOR} as asked"
+"""What it says if that is not as the workload has it."""
+
 VOLATILE = "volatile overlays"
 """What it says of overlays that sync nothing."""
 
@@ -20,16 +23,11 @@ VOLATILE = "volatile overlays"
 def started(confinements: Iterable[str]) -> tuple[bool, ...]:
     """Return how a user had the containers of all workloads started, by their confinement.
 
-    Not confined; without AppArmor, as a workload may be by itself, too; with a profile each;
-    with overlays that sync nothing.
+    Not confined; without AppArmor; with a profile each; with overlays that sync nothing.
     """
     told = list(confinements)
-    return (
-        any(one.startswith("unconfined") for one in told),
-        all(NO_APPARMOR in one for one in told),
-        any(OWN_PROFILES in one for one in told),
-        any(VOLATILE in one for one in told),
-    )
+    asked = [any(how in one for one in told) for how in (BARE, OWN_PROFILES, VOLATILE)]
+    return (any(one.startswith("unconfined") for one in told), *asked)
 
 
 class KernelId(Model):

@@ -39,7 +39,7 @@ from partywall.results.failures import Failure
 from partywall.results.held import Held
 from partywall.results.memory import Grown, Memory, Unsettled
 from partywall.results.result import Result
-from partywall.results.setting import NO_APPARMOR, VOLATILE
+from partywall.results.setting import BARE, NO_APPARMOR, VOLATILE
 from partywall.results.touches import Touch
 
 
@@ -172,6 +172,13 @@ def test_parts_of_one_kernel_are_one_column() -> None:
     assert [one.created for one in drawn.kernels] == ["2027-01-01T00:00:00Z", NEW.created]
 
 
+def test_a_part_without_apparmor_of_its_own_is_of_the_same_column() -> None:
+    # As netns is.
+    other = made(with_walls("6.1.1", dup={}), confinement=f"docker ({NO_APPARMOR})")
+    drawn = maps.draw([with_walls("6.1.1", pipe={}), other])
+    assert len(drawn.kernels) == 1
+
+
 @pytest.mark.parametrize(
     "differs",
     ["operations", "kernel", "environment", "failed", "shape", "confinement", "volatile", "bare"],
@@ -191,7 +198,7 @@ def test_what_is_no_part_of_a_column_has_its_own(differs: str) -> None:
     elif differs == "confinement":
         other = made(other, confinement="unconfined (+CAP_NET_ADMIN)")
     elif differs in ("volatile", "bare"):
-        how = VOLATILE if differs == "volatile" else NO_APPARMOR
+        how = VOLATILE if differs == "volatile" else BARE
         other = made(other, confinement=f"docker ({how})")
     else:
         failed = [Failure(title="pipe", operation="one pipe", why="it broke")]

@@ -114,6 +114,10 @@ def climbing(folder: Path) -> Path:
     return layout(folder, layer(*USUAL, member("../../climbed", size=3)))
 
 
+def removing_itself(folder: Path) -> Path:
+    return layout(folder, layer(*USUAL), layer(member("bin/.wh...")))
+
+
 def with_device(folder: Path) -> Path:
     return layout(folder, layer(member("srv/disk", type=tarfile.BLKTYPE, devmajor=8)))
 
@@ -247,6 +251,7 @@ def many_files(folder: Path) -> Path:
 HOSTILE: dict[Callable[[Path], Path], str] = {
     foreign: "linux/arm64",
     climbing: "leads out of it: ../../climbed",
+    removing_itself: "removes what is no name",
     with_device: "has a device: srv/disk",
     bomb: "when it is unpacked",
     bomb_of_zstd: "when it is unpacked",

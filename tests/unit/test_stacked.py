@@ -211,9 +211,8 @@ def some(chance: random.Random, known: dict[str, str]) -> tuple[Entry, ...]:
             entries += [(path, "folder 755"), (f"{path}/.wh..wh..opq", "file ")]
         else:
             entries.append((path, kind))
-    # First what is removed, as is asked of who makes a layer: folders that are only part of a
-    # name would else be those below for umoci.
-    return tuple(sorted(entries, key=lambda one: ".wh." not in one[0]))
+    # First what is removed, as is asked of who makes a layer, and folders before what is in them.
+    return tuple(sorted(entries, key=lambda one: (".wh." not in one[0], one[0])))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -329,7 +328,43 @@ def empties() -> list[bytes]:
     return [archive(*BASE), archive((".wh..wh..opq", "file "), ("new", "file x"))]
 
 
-@pytest.mark.parametrize("make", [through_a_link, many, empties])
+def through_its_own_link() -> list[bytes]:
+    return [
+        archive(("s", "folder 755"), ("usr", "link s")),
+        archive(("lib", "link usr"), ("lib/x", "file x")),
+    ]
+
+
+def said_afterwards() -> list[bytes]:
+    return [
+        archive(("e", "folder 755"), ("d", "link e")),
+        archive(("d/x", "file x"), ("d", "folder 755")),
+    ]
+
+
+def removed_afterwards() -> list[bytes]:
+    return [
+        archive(("e", "folder 755"), ("d", "folder 750")),
+        archive(("d/x", "file x"), (".wh.d", "file ")),
+    ]
+
+
+def linked_lists() -> list[bytes]:
+    return [archive(("g", "file one:x:5:\n"), ("etc/group", "link ../g"))]
+
+
+APART = [
+    through_a_link,
+    through_its_own_link,
+    said_afterwards,
+    removed_afterwards,
+    linked_lists,
+    many,
+    empties,
+]
+
+
+@pytest.mark.parametrize("make", APART)
 def test_layers_that_are_not_the_same_apart_are_in_one_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[], list[bytes]]
 ) -> None:
@@ -342,6 +377,16 @@ def test_layers_that_are_not_the_same_apart_are_in_one_folder(
     assert made.stack is None
     unpack(made.file, tmp_path / "made")
     assert flat(tmp_path / "made") == flat(tmp_path / "flat")
+
+
+def test_layers_with_more_folders_than_can_be_looked_up_are_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stacked, "MOST_LOOKS", 6)
+    wide = archive(*((f"{n}", "folder 755") for n in range(3)))
+    place = layouts.layout(tmp_path / "image", wide, wide, wide)
+    with pytest.raises(stacked.FlatError, match="too many folders"):
+        stack(place, tmp_path / "stack")
 
 
 def test_an_images_disk_has_a_folder_for_each_layer(

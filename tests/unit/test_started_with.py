@@ -18,7 +18,7 @@ from partywall.core.topology import Topology
 from partywall.guest import image
 from partywall.measure.plan import Plan
 from partywall.results.result import Line, LineObject, Result, WorkloadResult
-from partywall.results.setting import NO_APPARMOR, OWN_PROFILES, VOLATILE
+from partywall.results.setting import BARE, NO_APPARMOR, OWN_PROFILES, VOLATILE
 
 (SIGNAL,) = workloads.select(["signal"])
 FSYNC = "file/fdatasync-overlay"
@@ -51,7 +51,7 @@ def test_overlays_sync_unless_told_otherwise() -> None:
     ("how", "told"),
     [
         ({}, "docker"),
-        ({"profiles": "none"}, f"docker ({NO_APPARMOR})"),
+        ({"profiles": "none"}, f"docker ({BARE})"),
         ({"volatile": True}, f"docker ({VOLATILE})"),
         ({"volatile": True, "confined": False}, f"unconfined ({VOLATILE})"),
     ],
@@ -201,7 +201,9 @@ def test_overlays_that_sync_nothing_help_where_that_was_measured(
         ("profiles", "docker", ("", "own", False)),
         ("volatile", "docker", ("", "shared", True)),
         # As it was measured, and so besides.
-        ("volatile", f"docker ({NO_APPARMOR})", ("", "none", True)),
+        ("volatile", f"docker ({BARE})", ("", "none", True)),
+        # As the workload is by itself.
+        ("volatile", f"docker ({NO_APPARMOR})", ("", "shared", True)),
         ("nosocket", f"docker ({VOLATILE})", (mends.NOSOCKET, "shared", True)),
     ],
 )

@@ -26,7 +26,7 @@ MOST = 16 << 30
 PIECE = 16 << 20
 """Bytes: a memory device is some of them long."""
 
-_STACK = "stack.json"
+_STACK, _REMOVES = "stack.json", "removes"
 
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -79,6 +79,8 @@ class Filled:
     root: Path
     start: Start
     stack: Stack | None = None
+    removes: bool = False
+    """It has layers, which remove names of those below them."""
 
 
 def tool(name: str) -> str:
@@ -128,7 +130,7 @@ def pack(folder: Path, into: Path) -> None:
 def unpack(disk: Path, into: Path) -> None:
     """Unpack the file of a disk into a folder that is not there yet."""
     command, hint = [tool("unsquashfs"), "-q", "-n"], f"free space in {cache.root()}"
-    if os.geteuid() and (disk.parent / _STACK).exists():
+    if os.geteuid() and (disk.parent / _REMOVES).exists():
         # Who is not root may remove a file of a layer below, but unsquashfs does not know of it.
         command = [tool("unshare"), "--map-root-user", *command, "-no-xattrs"]
         hint += ", or allow user namespaces, or run this as root"
@@ -158,6 +160,8 @@ def kept(key: str, fill: Callable[[Path], Filled], progress: Progress) -> Disk:
         (draft / "start.json").write_text(filled.start.model_dump_json())
         if filled.stack is not None:
             (draft / _STACK).write_text(filled.stack.model_dump_json())
+        if filled.stack is not None or filled.removes:
+            (draft / _REMOVES).touch()
 
     place = cache.entry("root", key, make, progress)
     start = Start.model_validate_json((place / "start.json").read_text())

@@ -50,7 +50,7 @@ def _reference(place: Path, tag: str, what: str, work: Path) -> str:
 
 def _key(place: Path, tag: str) -> str:
     # The index of a layout has hashes of all that belongs to it.
-    total = hashlib.sha256(f"{FORM} layers {tag}\n".encode())
+    total = hashlib.sha256(f"{FORM} layers 2 {tag}\n".encode())
     file = place / "index.json" if place.is_dir() else place
     try:
         with file.open("rb") as data:
@@ -148,7 +148,8 @@ def disk(what: str, progress: Progress) -> Disk:
                 return Filled(top, _start(process, facts), stack)
             except stacked.FlatError as why:
                 # As far as it is honest.
-                progress.note(f"{place.name}: its layers are one folder: {str(why)[:120]}")
+                told = "".join(char if char.isprintable() else "?" for char in str(why))
+                progress.note(f"{place.name}: its layers are one folder: {told[-160:]}")
                 remove(work / "layers")
             _must(_umoci(("unpack",), "--image", image, str(bundle)), what)
         made = json.loads((bundle / "config.json").read_text())

@@ -134,6 +134,9 @@ def size_of(member: tarfile.TarInfo, what: str) -> int:
     parts = [part for part in member.name.split("/") if part not in {"", "."}]
     if ".." in parts:
         raise UsageProblem(f"{what} has a file that leads out of it: {member.name}", WANTED)
+    if parts and parts[-1] in (".wh.", ".wh..", ".wh..."):
+        # To remove a folder itself, or that above it: runtimes differ in what they do.
+        raise UsageProblem(f"{what} removes what is no name: {member.name}", WANTED)
     # /dev of a container is its own, whatever is under it.
     if (member.isblk() or member.ischr()) and parts[:1] != ["dev"]:
         raise UsageProblem(

@@ -30,6 +30,9 @@ MOST = 100
 MOST_NODES = 200_000
 """Folders, and names that are removed, that an archive may have: each is looked up below."""
 
+MOST_LOOKS = 5_000_000
+"""Times that one of these is looked up in a layer below, in all of an image: half a minute."""
+
 _DEEPEST = 200
 _DIGITS = 12
 _GONE, _OPAQUE = ".wh.", ".wh..wh..opq"
@@ -63,10 +66,18 @@ class _Node:
     said: bool = False
     gone: bool = False
     opaque: bool = False
+    made: bool = False
+    """Something in it came first: whoever unpacks it into one folder had made it, or gone through
+    a link..."""
+    late: bool = False
+    """...before it was said or removed."""
 
 
-def _read(blob: Path, what: str) -> _Node:
-    """Return what the archive of a layer has of folders, and removes. FlatError of too many."""
+def _read(blob: Path, what: str) -> tuple[_Node, int]:
+    """Return what the archive of a layer has of folders, and removes, and how many these are.
+
+    FlatError of too many, or of what an overlay takes for a name that is removed.
+    """
     top, count = _Node(said=True), 0
     for member in layers.members(blob, what):
         parts = [part for part in member.name.split("/") if part not in {"", "."}]
@@ -75,6 +86,8 @@ def _read(blob: Path, what: str) -> _Node:
         if not parts:
             continue
         *above, name = parts
+        if member.ischr() and not (member.devmajor or member.devminor):
+            raise FlatError("a device is what removes a name")
         node = top
         wanted = parts if member.isdir() else above
         if name.startswith(_GONE) and name != _OPAQUE:
@@ -85,14 +98,18 @@ def _read(blob: Path, what: str) -> _Node:
                 if count > MOST_NODES:
                     raise FlatError("a layer has too many folders")
                 node.below[part] = _Node()
+            node.made |= not name.startswith(_GONE)
             node = node.below[part]
+        node.made |= not (name.startswith(_GONE) or member.isdir())
         if name == _OPAQUE:
             node.opaque = True
         elif name.startswith(_GONE):
+            node.late |= node.made and not node.said
             node.gone = True
         elif member.isdir():
+            node.late |= node.made and not node.said
             node.said = True
-    return top
+    return top, count
 
 
 def _seen(path: Path) -> os.stat_result | None:
@@ -137,12 +154,18 @@ def _step(folders: Sequence[Path], name: str) -> tuple[list[Path], Path | None]:
     return merged, None
 
 
-def _text(folders: Sequence[Path], *names: str) -> str:
-    """Return the text of a file in merged folders; empty if there is none."""
-    found: Path | None = None
-    for name in names:
-        folders, found = _step(folders, name)
-    if found is None or not stat.S_ISREG(found.lstat().st_mode):
+def _text(folders: Sequence[Path], name: str) -> str:
+    """Return the text of a file in /etc of merged folders; empty if there is none.
+
+    FlatError if it is there and no file, as a link is, or if /etc is no folder.
+    """
+    merged, other = _step(folders, "etc")
+    if other is not None:
+        raise FlatError("/etc is no folder")
+    merged, found = _step(merged, name)
+    if merged or (found is not None and not stat.S_ISREG(found.lstat().st_mode)):
+        raise FlatError(f"/etc/{name} is no file")
+    if found is None:
         return ""
     with found.open("rb") as data:
         return data.read(_LONGEST).decode(errors="replace")
@@ -193,6 +216,8 @@ def _merge(own: Path, node: _Node, lower: Sequence[Path]) -> None:
     for name, child in sorted(node.below.items()):
         path, seen = own / name, _seen(own / name)
         merged, other = _step(lower, name)
+        if child.late and (merged or other):
+            raise FlatError(f"{name}: what is in it comes before it")
         if seen is None:
             if child.gone:
                 if merged or other:
@@ -200,16 +225,16 @@ def _merge(own: Path, node: _Node, lower: Sequence[Path]) -> None:
                 continue
             if other is not None:
                 # In one folder that goes through a link.
-                raise FlatError(f"{path}: below is no folder")
+                raise FlatError(f"{name}: below is no folder")
             if not merged:
                 continue
             path.mkdir()
         elif not _is_folder(seen):
             if child.below or child.opaque:
-                raise FlatError(f"{path}: above a name is no folder")
+                raise FlatError(f"{name}: above another name, and no folder")
             continue
         elif other is not None and not child.said and not child.gone:
-            raise FlatError(f"{path}: below is no folder")
+            raise FlatError(f"{name}: below is no folder")
         alike = bool(merged) and not child.said and not child.gone
         if alike:
             _like(path, merged[0])
@@ -223,6 +248,16 @@ def _merge(own: Path, node: _Node, lower: Sequence[Path]) -> None:
             _same_time(path, merged[0])
     # That of what was put there is when it was unpacked.
     os.utime(own, ns=(before.st_atime_ns, before.st_mtime_ns), follow_symlinks=False)
+
+
+def _unsaid(own: Path, node: _Node) -> None:
+    """FlatError if a layer has a folder that its archive has not: umoci went through a link."""
+    with os.scandir(own) as entries:
+        names = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+    for name in names:
+        if name not in node.below:
+            raise FlatError(f"{name}: a link leads there")
+        _unsaid(own / name, node.below[name])
 
 
 def unpack(
@@ -247,17 +282,22 @@ def unpack(
         raise FlatError("a layer's hash is none")
     if len(set(names)) != len(names):
         raise FlatError("two layers have one name")
-    tops = list[Path]()
+    tops, looks = list[Path](), 0
     tags = layers.singled(layout, diffs)
     for tag, blob, name in zip(tags, blobs, names, strict=True):
         top = into / name
         try:
             unpack_one(tag, top)
             if os.geteuid():
+                top.chmod(stat.S_IMODE(top.lstat().st_mode) | 0o700)
                 readable(top)
-            told = _read(blob, str(layout))
+            told, nodes = _read(blob, str(layout))
             if told.opaque:
                 raise FlatError("a layer removes all below it")
+            looks += nodes * len(tops)
+            if looks > MOST_LOOKS:
+                raise FlatError("its layers have too many folders")
+            _unsaid(top, told)
             _merge(top, told, tops[::-1])
         except (UsageProblem, OSError, *layers.UNREADABLE) as error:
             raise FlatError(str(error)) from error
@@ -265,8 +305,8 @@ def unpack(
     folders = tops[::-1]
     return Stack(
         folders=tuple(names[::-1]),
-        passwd=_text(folders, "etc", "passwd"),
-        group=_text(folders, "etc", "group"),
+        passwd=_text(folders, "passwd"),
+        group=_text(folders, "group"),
     )
 
 

@@ -58,8 +58,8 @@ def together(disks: Sequence[Disk], progress: Progress) -> tuple[Disk, list[Plac
                 for name in folders[file]:
                     if not (top / name).exists():
                         (one / name).rename(top / name)
-        return Filled(top, Start())
+        return Filled(top, Start(), removes=any(every[file].stack for file in files))
 
-    digest = hashlib.sha256(f"{FORM} together 2\n{keys}\n".encode()).hexdigest()
+    digest = hashlib.sha256(f"{FORM} together 3\n{keys}\n".encode()).hexdigest()
     places = [Place(folders[disk.file], disk.start) for disk in disks]
     return kept(digest, fill, progress), places
