@@ -68,7 +68,7 @@ def disk(folder: Path) -> media.Fitted:
     file = folder / "root"
     file.write_bytes(bytes(1 << 20))
     start = Start(args=("run",), uid=33, gid=33, groups=(4,))
-    return media.Fitted(file, start, "key", media.Medium(media.RAM, media._SYSTEMS[0]))
+    return media.Fitted(file, Place((), start), "key", media.Medium(media.RAM, media._SYSTEMS[0]))
 
 
 def of(name: str) -> Workload:
@@ -85,7 +85,7 @@ def usual(name: str, folder: Path) -> Archive:
 def server(name: str, folder: Path, service: Service | None = None) -> Archive:
     workload, on = of(name).model_copy(update={"service": service}), disk(folder)
     shape = peers.topology(workload, Topology(2, 1))
-    every = [image.rooted_one(workload, on.start, n) for n in range(shape.containers)]
+    every = [image.rooted_one(workload, on.place.start, n) for n in range(shape.containers)]
     return image.containers(workload, shape, every, {}, confined=True, disk=on)
 
 

@@ -123,6 +123,22 @@ void barrier_wait(const char *path, unsigned int parties)
 	munmap(b, BARRIER_PAGE);
 }
 
+void barrier_settle(const char *path, unsigned int parties, unsigned int index)
+{
+	struct barrier *b;
+
+	if (own_round() >= 0)
+		return;
+	b = mapped(path, 0);
+	gate_wait(b, &b->here, parties);
+	if (!index) {
+		sync();
+		sleep(SETTLE_SECONDS);
+	}
+	gate_wait(b, &b->settled, parties);
+	munmap(b, BARRIER_PAGE);
+}
+
 void barrier_look(const char *path, unsigned int n, unsigned int parties)
 {
 	/* Only while it waits: an operation may work beside its own memory, where this would be. */

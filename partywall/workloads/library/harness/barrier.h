@@ -83,6 +83,13 @@ int round_failed(const char *why);
  */
 void barrier_wait(const char *path, unsigned int parties);
 
+/*
+ * Returns when what starts containers has come to its end, of which much is done later, and
+ * on any CPU: before the first operation of all `parties`, each with an index. Of a round
+ * that has been waited for.
+ */
+void barrier_settle(const char *path, unsigned int parties, unsigned int index);
+
 /* The same in two steps: maps the file, for the caller alone, and waits there. */
 struct barrier *barrier_keep(const char *path);
 void barrier_meet(struct barrier *b, unsigned int parties);

@@ -106,6 +106,7 @@ int main(int argc, char **argv)
 	/* Before the window; no child has it. */
 	if (whole && sigaction(SIGALRM, &looks, NULL))
 		fail("sigaction");
+	barrier_settle(plan.barrier, plan.procs, plan.run.index);
 	for (unsigned long n = 0; whole && n < plan.warmup; n++) {
 		alarm(LOOK_SECONDS);
 		await(begin(argv + 1), argv[1]);

@@ -52,6 +52,7 @@ int main(int argc, char **argv)
 		for (;;)
 			pause();
 	}
+	barrier_settle(plan.barrier, plan.procs, plan.run.index);
 	operations(&plan.run, 0, plan.warmup);
 	if (plan.grow) {
 		grow(&plan, plan.warmup, plan.window);
