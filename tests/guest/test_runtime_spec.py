@@ -23,7 +23,7 @@ from partywall.core.progress import Quiet
 from partywall.core.topology import Topology
 from partywall.guest import image, peers
 from partywall.guest.cpio import Archive
-from partywall.guest.roots import Start, media
+from partywall.guest.roots import Place, Start, media
 from partywall.workloads import Service, Workload
 from partywall.workloads.service import Limit
 
