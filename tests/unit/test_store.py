@@ -297,7 +297,6 @@ def test_an_empty_result_is_kept_too(tmp_path: Path) -> None:
         ["compare", "SAVED"],
         ["predict"],
         ["explain"],
-        ["diff", "SAVED"],
     ],
 )
 def test_what_former_versions_saved_is_told_compared_and_predicted(
