@@ -22,9 +22,10 @@ SERVER = ("redis-server", "--save", "", "--protected-mode", "no")
 def test_redis_is_measured_by_the_request(check: Callable[..., Checked]) -> None:
     arguments = ("-n", "2", "--debian", PACKAGES, "--client", CLIENT, "--count", "tcp_sendmsg")
     (found,) = check(*arguments, "--", *SERVER, "--bind", "127.0.0.1").result.workloads
-    # A request and its answer are sent by a call each: so the requests were counted right.
+    # A request and its answer are sent by a call each. Requests are told by segments, and what
+    # is acknowledged by itself is one as well: how often that is goes by the guest's clock.
     (sent,) = [call.per_op for call in found.calls if call.function == "tcp_sendmsg"]
-    assert sent == pytest.approx(2.0, rel=0.02)
+    assert sent == pytest.approx(2.0, rel=0.1)
     assert 200 < found.window < 800
     # Hardly anything moves: of a dozen lines that go with freed memory not all have a name.
     assert not any(wall.kind == "unnamed" for wall in found.objects)

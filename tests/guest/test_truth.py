@@ -257,7 +257,10 @@ def test_locks_are_held_as_often_as_the_module_takes_them(result: Result, contai
     # in one before it is taken.
     writers = held["truth_writers"]
     assert writers.word_transfers == pytest.approx(2, rel=TOLERANCE)
-    assert writers.transfers == writers.last_transfers == pytest.approx(4, rel=TOLERANCE)
+    assert writers.transfers == writers.last_transfers
+    # Where the emulator runs another one between that read and the lock, the read is a visit of its
+    # own: how often is its choice.
+    assert 4 * (1 - TOLERANCE) <= writers.transfers <= 5 * (1 + TOLERANCE)
     (sequence,) = (
         line for line in result(containers).walls if line.object.name == "truth_sequence"
     )
