@@ -153,9 +153,17 @@ STEADY = frozenset(f"overlay/{name}" for name in "access getxattr listxattr read
 ASKS_ONCE = frozenset({"overlay/read", "overlay/write"})
 
 
+# Of CPUs of one container each adds names to one directory, and who looks one up tries again
+# whenever another was added: how often is the emulator's choice. Those of other containers don't.
+TRIES_AGAIN = "overlay/lookup"
+APART = ("stock", "partywall", "-w", TRIES_AGAIN, "-n", "4", "-c", "1")
+
+
 def test_no_operation_of_an_overlay_costs_more(compared: Compared) -> None:
     changes = {change.title: change.instructions for change in compared(*OVERLAY).workloads}
-    assert set(changes) > STEADY | ASKS_ONCE
+    assert set(changes) > STEADY | ASKS_ONCE | {TRIES_AGAIN}
+    (apart,) = compared(*APART).workloads
+    changes[TRIES_AGAIN] = apart.instructions
     dearer = {}
     for title, change in changes.items():
         more = change.after - change.before
