@@ -38,16 +38,16 @@ Option = Literal["profiles", "layers", "no-apparmor", "nosocket", "volatile"]
 """How a machine, or its containers, can be started: an AppArmor profile, or an image, of each one's
 own; no such profile; a parameter of the kernel; an option of overlays."""
 
+NOSOCKET = "cgroup.memory=nosocket"
+
 OPTIONS: Mapping[Option, str] = {
     "profiles": "an AppArmor profile for each container",
     "layers": "an image for each container, of its own",
     "no-apparmor": "containers without an AppArmor profile",
-    "nosocket": "kernel parameter cgroup.memory=nosocket",
+    "nosocket": f"kernel parameter {NOSOCKET}",
     "volatile": "overlays mounted with volatile",
 }
 """That in words."""
-
-NOSOCKET = "cgroup.memory=nosocket"
 
 
 class Saved(Model):

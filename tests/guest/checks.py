@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from partywall.results.result import Line, Result, WorkloadResult
+from partywall.results.touches import Beside
 
 PARTYWALL = Path(sys.executable).with_name("partywall")
 
@@ -41,6 +42,21 @@ def partywall(*arguments: object, **more: Any) -> subprocess.CompletedProcess[st
         timeout=300,
         **more,
     )
+
+
+def beside(*words: object) -> Beside:
+    """What two servers in one guest do to each other, by ``check`` with these words.
+
+    Several guests, of two servers each: longer than others may take.
+    """
+    done = subprocess.run(
+        [PARTYWALL, "check", *map(str, words), "--json", "--timeout", "900"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return Beside.model_validate_json(done.stdout)
 
 
 def refused(done: subprocess.CompletedProcess[str], status: int, *words: str) -> None:

@@ -9,9 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from checks import PARTYWALL, Checked
-
-from partywall.results.touches import Beside
+from checks import Checked, beside
 
 # What an image has when layers remove and replace what is below.
 LOOKS = """
@@ -87,15 +85,7 @@ def test_images_that_have_a_layer_in_common_meet_there(layout: Path, tmp_path: P
         umoci("insert", "--image", f"{layout}:{name}", tmp_path / name, f"/srv/{name}")
         (tmp_path / f"{name}.toml").write_text(OWN.replace("NAME", name))
     one, two = (tmp_path / f"{name}.toml" for name in ("one", "two"))
-    words = ("-n", "2", "-w", f"{one}/get-peer", "--with", f"{two}/get-peer")
-    done = subprocess.run(
-        [PARTYWALL, "check", *words, "--json", "--timeout", "900"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found = Beside.model_validate_json(done.stdout)
+    found = beside("-n", 2, "-w", f"{one}/get-peer", "--with", f"{two}/get-peer")
     # busybox is mapped anew by each client, and has one page cache for both.
     both = found.of("one/get-peer", "two/get-peer")
     assert both is not None

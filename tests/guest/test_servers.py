@@ -4,14 +4,11 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from checks import PARTYWALL, Checked, partywall, refused
-
-from partywall.results.touches import Beside
+from checks import Checked, beside, partywall, refused
 
 PACKAGES = "redis-server,redis-tools"
 CLIENT = "redis-benchmark -q -t get -c 4 -n {requests}"
@@ -84,11 +81,7 @@ def test_what_a_cpu_pushes_when_it_is_interrupted_is_its_own(check: Callable[...
 
 
 def test_two_servers_beside_each_other_meet_where_both_come_to() -> None:
-    words = ("-n", "2", "-w", "redis", "--with", "nginx", "--json", "--timeout", "900")
-    # Three guests, of two servers each: longer than others may take.
-    done = subprocess.run([PARTYWALL, "check", *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = Beside.model_validate_json(done.stdout)
+    found = beside("-n", 2, "-w", "redis", "--with", "nginx")
     assert {(one.victim, one.neighbour) for one in found.touches} == {
         (one, other) for one in ("redis/get", "nginx/keep") for other in ("redis/get", "nginx/keep")
     }
@@ -153,15 +146,7 @@ def test_servers_of_different_roots_are_beside_each_other(tmp_path: Path, busybo
         (tmp_path / name / "root" / "srv" / name).write_text("hello\n")
         (tmp_path / name / f"{name}.toml").write_text(OWN.replace("NAME", name))
     one, two = (str(tmp_path / name / f"{name}.toml") for name in ("one", "two"))
-    words = ("-n", "2", "-w", f"{one}/get-peer", "--with", f"{two}/get-peer")
-    done = subprocess.run(
-        [PARTYWALL, "check", *words, "--json", "--timeout", "900"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found = Beside.model_validate_json(done.stdout)
+    found = beside("-n", 2, "-w", f"{one}/get-peer", "--with", f"{two}/get-peer")
     # wget ends well only where the file is.
     assert {(one.victim, one.neighbour) for one in found.touches} == {
         (f"{one}/get-peer", f"{other}/get-peer")

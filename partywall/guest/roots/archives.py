@@ -22,11 +22,10 @@ from typing import IO, Any, cast
 from partywall.core.errors import UsageProblem
 from partywall.guest.roots import disks, layers
 from partywall.guest.roots.disks import tool
-from partywall.guest.roots.layers import UNREADABLE, WANTED
+from partywall.guest.roots.layers import REF_NAME, UNREADABLE, WANTED
 
 _LONGEST_LIST = 8 << 20
 _PIECE = 1 << 20
-_REF_NAME = "org.opencontainers.image.ref.name"
 _PACKED: dict[bytes, Callable[..., Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
@@ -54,7 +53,7 @@ class _Lists:
         index = self.found.get("index.json")
         manifests = index.get("manifests") if isinstance(index, dict) else None
         notes = (one.get("annotations") for one in _all(manifests, dict))
-        return [one.get(_REF_NAME) for one in notes if isinstance(one, dict)]
+        return [one.get(REF_NAME) for one in notes if isinstance(one, dict)]
 
 
 def _all(listed: Any, kind: type) -> list[Any]:

@@ -23,6 +23,9 @@ from partywall.guest.roots.disks import tool
 _CHUNK = 1 << 20
 _GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
+REF_NAME = "org.opencontainers.image.ref.name"
+"""The annotation of an image in a layout that has its tag."""
+
 MOST_FILES = 1_000_000
 """Of a layer: each takes an inode, however short it is."""
 
@@ -201,7 +204,7 @@ def singled(layout: Path, diffs: list[str]) -> list[str]:
             "layers": [layer],
         }
         tags.append(f"layer-{number}")
-        told = {"org.opencontainers.image.ref.name": tags[-1]}
+        told = {REF_NAME: tags[-1]}
         index["manifests"].append(entry | _write(layout, json.dumps(alone)) | {"annotations": told})
     (layout / "index.json").write_text(json.dumps(index))
     return tags
