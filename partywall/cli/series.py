@@ -53,6 +53,12 @@ def series_refresh(tree: Path, base: series.Base | None) -> int:
     "given, and EDITME where there is none.",
 )
 @click.option("--revision", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option(
+    "--prefix",
+    default="",
+    metavar="WORDS",
+    help='Stands behind "PATCH" in each subject: 6.12.y for stable, or a tree, such as net-next.',
+)
 @base_option("that of the tree")
 def series_export(
     topic: str,
@@ -60,6 +66,7 @@ def series_export(
     tree: Path,
     cover: Path | None,
     revision: int,
+    prefix: str,
     base: series.Base | None,
 ) -> int:
     """Write the patches of TOPIC into DIR as mails for a list.
@@ -68,7 +75,9 @@ def series_export(
     tree's own scripts/get_maintainer.pl. Nothing is sent.
     """
     folder = base.folder if base else None
-    for mail in export.export(topic, tree, into, cover=cover, revision=revision, folder=folder):
+    for mail in export.export(
+        topic, tree, into, cover=cover, revision=revision, prefix=prefix, folder=folder
+    ):
         click.echo(mail)
     return 0
 

@@ -34,7 +34,7 @@ class Trees:
     folder: Path
     mails: Path
 
-    def export(self, topic: str, **more: int | Path) -> list[Path]:
+    def export(self, topic: str, **more: int | str | Path) -> list[Path]:
         return export(topic, self.linux, self.mails, folder=self.folder, **more)  # type: ignore[arg-type]
 
 
@@ -167,3 +167,10 @@ def test_what_can_not_be_exported_leaves_nothing(trees: Trees, state: str, words
     assert words in f"{caught.value.message} {caught.value.hint}"
     there = [path.name for path in trees.mails.glob("*")]
     assert there == (["mine"] if state == "files there" else [])
+
+
+def test_a_stable_release_or_a_tree_stands_in_each_subject(trees: Trees) -> None:
+    mails = trees.export("beta", prefix="6.12.y", revision=2)
+    cover, patch = map(email.message_from_bytes, map(Path.read_bytes, mails))
+    assert cover["Subject"].startswith("[PATCH 6.12.y v2 0/1] ")
+    assert patch["Subject"] == "[PATCH 6.12.y v2 1/1] beta: line 10"

@@ -141,13 +141,15 @@ def export(
     *,
     cover: Path | None = None,
     revision: int = 1,
+    prefix: str = "",
     folder: Path | None = None,
 ) -> list[Path]:
     """Write a topic's patches as mails into a folder, above the tree's commit; return them.
 
-    ``folder``: the series, that of the tree's release if not given, and that of 6.12
-    where there is none. UsageProblem if the topic is not known, a patch does not apply
-    there, or the folder has files in it.
+    ``prefix``: what a list asks for in subjects behind "PATCH", such as 6.12.y for a
+    stable release or net-next for a tree. ``folder``: the series, that of the tree's
+    release if not given, and that of 6.12 where there is none. UsageProblem if the topic
+    is not known, a patch does not apply there, or the folder has files in it.
     """
     if folder is None:
         known = bases.of_tree(tree)
@@ -181,6 +183,7 @@ def export(
             work,
             *("format-patch", "--quiet", "--cover-letter", f"--base={base}", "--abbrev=12"),
             *("--no-signature", "--no-color", "--thread=shallow", *version),
+            f"--subject-prefix={f'PATCH {prefix}'.strip()}",
             *_headers("to", to),
             *_headers("cc", copies),
             *(f"--output-directory={into.absolute()}", f"{begins}..HEAD"),
