@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is to be posted, on the newest kernel: KUnit, limits and lifetimes under sanitizers.
+
+Soak: its kernels take an hour to build.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import ktap
+import pytest
+from machine import Job, Ran
+from test_kunit import CASES
+from test_limits import races
+
+pytestmark = pytest.mark.soak
+
+Boot = Callable[[str, Job], Ran]
+Alarms = Callable[[str, Ran], list[str]]
+
+# Those of ucounts come first, and that of sysctl has a suite of its own.
+KUNIT = [*CASES[: CASES.index("race_of_users_that_come_and_go") + 1], CASES[-4]]
+SANITIZERS = ["partywall@7.3+debug", "partywall@7.3+kcsan"]
+
+
+@pytest.mark.parametrize("name", SANITIZERS)
+def test_kunit_passes(boot: Boot, alarms: Alarms, name: str) -> None:
+    ran = boot(name, Job({}, timeout=1800, options="kunit.enable=1 loglevel=7"))
+    assert ran.ended, ran.end
+    found = ktap.results(ran.console)
+    assert {case: found.get(case) for case in KUNIT} == dict.fromkeys(KUNIT, "pass"), ran.end
+    assert alarms(name, ran) == []
+
+
+@pytest.mark.parametrize("name", SANITIZERS)
+def test_limits_are_exact_and_nothing_is_left(boot: Boot, alarms: Alarms, name: str) -> None:
+    tasks = {
+        "1-race": races(2),
+        "2-see": "semantics",
+        "3-exits": "exits 30",
+        "4-namespaces": "echo 40 >/proc/sys/user/max_user_namespaces\nnamespaces 1000 16",
+    }
+    programs = ["limits", "semantics", "exits", "namespaces"]
+    ran = boot(name, Job(tasks, programs, memory=4096, timeout=3600))
+    assert ran.ended, ran.end
+    output = ran.output("1-race").splitlines()
+    told = [line for line in output if line.startswith(("ok", "not ok", "#"))]
+    assert told, ran.end
+    assert all(line.startswith("ok") for line in told), told
+    assert set(ktap.results(ran.output("2-see")).values()) == {"pass"}, ran.output("2-see")
+    assert ran.status("3-exits") == 0, ran.output("3-exits")
+    assert "1000 namespaces, 0 failed" in ran.output("4-namespaces")
+    assert alarms(name, ran) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "modules"), [("debian@trixie-backports", ["netlink_diag"]), (SANITIZERS[0], [])]
+)
+def test_no_socket_of_netlink_is_left_out(boot: Boot, name: str, modules: list[str]) -> None:
+    # Debian's leaves out one for each part of a long list but the last.
+    ran = boot(name, Job({"1-all": "sockets 400"}, ["sockets"], modules=modules, timeout=900))
+    assert ran.ended, ran.end
+    printed = ran.output("1-all")
+    if modules:
+        assert ran.status("1-all") != 0
+        assert "a list of diag's" in printed
+    else:
+        assert "listed 400 by proc and diag" in printed
