@@ -5,8 +5,8 @@
  *	partywall-launch WORDS SERVER [ARGUMENT ...] [CLIENT [ARGUMENT ...]]
  *
  * WORDS: how many the server's command has. In the client's, {requests} stands for how many
- * it is to make. Two runs of it to their end show how many segments the kernel sends for a
- * request: what a run sends besides is in both. The window is a stretch of a third run, on all
+ * it is to make. Two runs of it to their end show how many segments with data the kernel sends for
+ * a request: what a run sends besides is in both. The window is a stretch of a third run, on all
  * CPUs of the container, and the segments of it tell how many requests it had.
  *
  * PW_PEER: a folder in which a container of the client's own is told to ask (peer.h); it is
@@ -168,23 +168,30 @@ static unsigned long field(char *names, char *numbers, const char *wanted)
 	return 0;
 }
 
-/* What the container has sent so far, by TCP and UDP, to itself as well. */
-static unsigned long segments(void)
+/* Of a list of /proc, whose lines are names and numbers in turn, what one line has of a name. */
+static unsigned long counted(const char *list, const char *line, const char *wanted)
 {
-	char names[1024], numbers[1024];
-	FILE *list = fopen("/proc/self/net/snmp", "r");
+	static char names[16384], numbers[16384];
+	FILE *file = fopen(list, "r");
 	unsigned long sum = 0;
 
-	if (!list)
-		fail("/proc/self/net/snmp");
-	while (fgets(names, sizeof(names), list) && fgets(numbers, sizeof(numbers), list)) {
-		if (!strncmp(names, "Tcp:", 4))
-			sum += field(names, numbers, "OutSegs");
-		else if (!strncmp(names, "Udp:", 4))
-			sum += field(names, numbers, "OutDatagrams");
-	}
-	fclose(list);
+	if (!file)
+		fail(list);
+	while (fgets(names, sizeof(names), file) && fgets(numbers, sizeof(numbers), file))
+		if (!strncmp(names, line, strlen(line)))
+			sum += field(names, numbers, wanted);
+	fclose(file);
 	return sum;
+}
+
+/*
+ * What the container has sent so far, by TCP and UDP, to itself as well. Of TCP only what has
+ * data: how often somebody says no more than what he has received goes by the clock.
+ */
+static unsigned long segments(void)
+{
+	return counted("/proc/self/net/netstat", "TcpExt:", "TCPOrigDataSent") +
+	       counted("/proc/self/net/snmp", "Udp:", "OutDatagrams");
 }
 
 /* Begins the client for so many requests. */
