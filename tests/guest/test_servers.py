@@ -122,6 +122,19 @@ def test_a_server_that_listens_to_itself_alone_is_told_so(busybox: Path) -> None
     refused(done, 3, "the client failed: ", "refused", "has to listen to 0.0.0.0")
 
 
+def test_a_server_that_only_acknowledges_is_measured(
+    check: Callable[..., Checked], busybox: Path
+) -> None:
+    asks = "for n in $(busybox seq {requests}); do echo $n | busybox nc {server} 80; done"
+    words = ("-n", "2", "--rootfs", str(busybox), "--client", f"busybox sh -c '{asks}'")
+    server = ("busybox", "nc", "-ll", "-p", "80", "-e", "busybox", "true")
+    more = ("--peer", "own-cpus", "--ops", "40", "--count", "inet_csk_accept")
+    (found,) = check(*words, *more, "--", *server).result.workloads
+    # Each request is a connection.
+    (accepted,) = [call.per_op for call in found.calls]
+    assert accepted == pytest.approx(1.0, rel=0.1)
+
+
 OWN = '''
 summary = "a file of its own"
 rootfs = "root"
