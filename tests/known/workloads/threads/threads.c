@@ -128,6 +128,7 @@ static void *thread(void *told)
 	CPU_SET(plan->first_cpu + plan->run.slot, &set);
 	if (sched_setaffinity(0, sizeof(set), &set))
 		fail("sched_setaffinity");
+	barrier_settle(plan->barrier, plan->procs, plan->run.index);
 	while (n < plan->warmup)
 		chosen(&plan->run, n++);
 	barrier_wait(plan->barrier, plan->procs);
@@ -158,6 +159,7 @@ static void start_threads(void)
 	for (n = 1; n < plans[0].cpus; n++) {
 		plans[n] = plans[0];
 		plans[n].run.slot = n;
+		plans[n].run.index += n;
 		errno = pthread_create(&id, NULL, thread, &plans[n]);
 		if (errno)
 			fail("pthread_create");
