@@ -85,18 +85,26 @@ class Uses:
                 address, size, code, caller, context, bool(flags & recording.ATOMIC), reads, writes
             )
 
-    def busiest(self) -> dict[int, int]:
-        """Of each line, by its address: where in it most was written, or read if nothing was."""
+    def busiest(self, copying: Callable[[Array], Array]) -> dict[int, int]:
+        """Of each line, by its address: where in it most was written, or read if nothing was.
+
+        ``copying``: which code, of addresses, clears and copies memory; what that does counts
+        in lines that nobody else uses.
+        """
         every = self._accesses["address"]
         if not len(every):
             return {}
         starts = np.flatnonzero(np.r_[True, every[1:] != every[:-1]])
         address = every[starts]
         line = address & ~np.uint64(LINE_SIZE - 1)
-        writes = np.add.reduceat(self._accesses["writes"].astype(np.int64), starts)
-        reads = np.add.reduceat(self._accesses["reads"].astype(np.int64), starts)
+        writes, reads = (self._accesses[kind].astype(np.int64) for kind in ("writes", "reads"))
+        telling = ~copying(self._sites[:, 0])[self._accesses["site"]]
+        keys = [~address]
+        for those in (np.ones_like(telling), telling):
+            written, read = (np.add.reduceat(of * those, starts) for of in (writes, reads))
+            keys += [read + written, written]
         # The best of each line comes last; of equals, the first in the line.
-        rank = np.lexsort((~address, reads + writes, writes, line))
+        rank = np.lexsort((*keys, line))
         last = np.r_[line[rank][1:] != line[rank][:-1], True]
         chosen = rank[last]
         return dict(zip(line[chosen].tolist(), address[chosen].tolist(), strict=True))

@@ -82,7 +82,7 @@ class Work:
         self._uses = uses = Uses(recorded, kind)
         self._kind = kind
         self._patterns = Patterns(recorded, kind)
-        self._busiest = uses.busiest()
+        self._busiest = uses.busiest(known.copying)
         self.namer = names.LineNamer(known, uses)
         self._named: dict[int, names.Named] = {}
         # By this a line is worth looking up: what it moves in either number of containers.

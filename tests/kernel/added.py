@@ -81,9 +81,9 @@ def between(tree: Path, base: str, *, cached: bool = False) -> Added:
     return parse(git(tree, "diff", *form, "--dst-prefix=b/", *ends))
 
 
-def of_series(copied: Iterable[Copied], progress: Progress) -> Added:
-    """What the series has more than its base; no file of the source is checked out for it."""
-    origin, patches = source.get(progress), series.read()
+def of_series(base: series.Base, copied: Iterable[Copied], progress: Progress) -> Added:
+    """What a base's series has more than it; no file of the source is checked out for it."""
+    origin, patches = source.get(progress, base), series.read(base.folder)
     copied = list(copied)
     with (
         progress.step("which lines the series adds", 10),
@@ -95,8 +95,8 @@ def of_series(copied: Iterable[Copied], progress: Progress) -> Added:
         git(tree, "read-tree", series.BASE)
         for patch in patches:
             git(tree, "apply", "--cached", str(patch.path))
-        base = {
+        before = {
             file: git(tree, "show", f"{series.BASE}:{file}")
             for file in {one.file for one in copied}
         }
-        return between(tree, series.BASE, cached=True).marked(copied, base)
+        return between(tree, series.BASE, cached=True).marked(copied, before)

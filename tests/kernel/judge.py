@@ -20,6 +20,7 @@ from reports import KCSAN, Frame, Report
 
 from partywall.core.progress import Progress, Quiet
 from partywall.kernels import Kernel
+from partywall.kernels.series import bases
 
 Lines = Mapping[Frame, Sequence[Place]]
 
@@ -78,8 +79,9 @@ def ours(
 
 
 @cache
-def _of_series() -> Added:
-    return added.of_series(COPIED, Quiet())
+def _of_series(version: str) -> Added:
+    base = bases.get(version)
+    return added.of_series(base, COPIED if base == bases.get() else (), Quiet())
 
 
 def races_of(
@@ -96,7 +98,8 @@ def races_of(
     if not frames:
         return lambda report: race(report, Added({}), {})
     with (progress or Quiet()).step(f"lines of {len(frames)} accesses", 20):
-        of_series, lines = _of_series(), places.of(kernel, frames)
+        version = ".".join(kernel.release.split(".")[:2])
+        of_series, lines = _of_series(version), places.of(kernel, frames)
     return lambda report: race(report, of_series, lines)
 
 

@@ -27,6 +27,13 @@ struct owner { long first; int lock; int count; struct list_head list; long more
 struct stranger { long first; int lock; int count; long more[6]; };
 struct large { long pad[20]; struct owner inner; };
 struct percpu { long a, b, c; };
+struct counter {
+	long sum;
+	int *counts;
+	struct owner *owner;
+	union { struct owner *one; struct stranger *other; };
+	unsigned char *bytes;
+};
 
 #define NOINLINE __attribute__((noinline))
 
@@ -81,6 +88,38 @@ NOINLINE void copy(unsigned char *to)
 	__asm__ volatile("copy_it: incb %0" : "+m"(*to));
 }
 
+NOINLINE void through(struct counter *counter)
+{
+	__asm__ volatile("counts_it: incl %%gs:%0" : "+m"(*counter->counts));
+	__asm__ volatile("" ::: "memory");
+	__asm__ volatile("owner_it: incl %0" : "+m"(counter->owner->count));
+	__asm__ volatile("" ::: "memory");
+	__asm__ volatile("either_it: incl %0" : "+m"(counter->one->count));
+	__asm__ volatile("" ::: "memory");
+	__asm__ volatile("bytes_it: incb %0" : "+m"(*counter->bytes));
+}
+
+NOINLINE void of_one(struct counter *counter)
+{
+	__asm__ volatile("mov 16(%0), %%rdx; "
+			"add %%gs:0, %%rdx; "
+			"cpu_it: incl 12(%%rdx); "
+			"add $64, %%rdx; "
+			"moved_it: incl 12(%%rdx)" :: "r"(counter) : "rdx", "memory");
+}
+
+NOINLINE void over(struct counter *counter)
+{
+	__asm__ volatile("mov 16(%0), %%rbx; "
+			"mov 16(%0), %%rdx; "
+			"call other; "
+			"kept_it: incl 12(%%rbx); "
+			"lost_it: incl 12(%%rdx); "
+			"mov 16(%0), %%rdx; "
+			"1: round_it: incl 12(%%rdx); "
+			"jz 1b" :: "D"(counter) : "rbx", "rdx", "memory");
+}
+
 void _start(void)
 {
 	set(0, 0);
@@ -90,9 +129,16 @@ void _start(void)
 	add(0);
 	inside(0);
 	of_a_cpu(0);
+	through(0);
+	of_one(0);
+	over(0);
 }
 """
-LABELS = ("take_it", "use_it", "after", "add_it", "inside_it", "percpu_it", "set_it", "copy_it")
+LABELS = (
+    *("take_it", "use_it", "after", "add_it", "inside_it", "percpu_it", "set_it", "copy_it"),
+    *("counts_it", "owner_it", "either_it", "bytes_it"),
+    *("cpu_it", "moved_it", "kept_it", "lost_it", "round_it"),
+)
 
 
 @dataclass(frozen=True)
@@ -266,3 +312,27 @@ def test_an_index_hides_a_structure_and_not_the_numbers_of_an_array(code: Code) 
     element = registers.element(code.at["set_it"])
     assert element is not None
     assert element.size == 8
+
+
+def test_a_pointer_that_no_variable_has_is_told_by_the_member_that_it_was(code: Code) -> None:
+    registers = Registers(code.prog)
+    element = registers.element(code.at["counts_it"])
+    assert element is not None
+    assert element.size == 4
+    assert told(registers.based(code.at["owner_it"])) == {("owner", 12)}
+    # Which member of a union was meant, and what bytes are, nobody says.
+    assert registers.based(code.at["either_it"]) == []
+    assert registers.element(code.at["bytes_it"]) is None
+
+
+def test_a_pointer_stays_what_it_is_for_another_cpu_and_not_elsewhere(code: Code) -> None:
+    registers = Registers(code.prog)
+    assert told(registers.based(code.at["cpu_it"])) == {("owner", 12)}
+    assert registers.based(code.at["moved_it"]) == []
+
+
+def test_what_a_call_or_a_loop_may_have_changed_is_not_known(code: Code) -> None:
+    registers = Registers(code.prog)
+    assert told(registers.based(code.at["kept_it"])) == {("owner", 12)}
+    assert registers.based(code.at["lost_it"]) == []
+    assert registers.based(code.at["round_it"]) == []

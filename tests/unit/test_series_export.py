@@ -174,3 +174,4 @@ def test_a_stable_release_or_a_tree_stands_in_each_subject(trees: Trees) -> None
     cover, patch = map(email.message_from_bytes, map(Path.read_bytes, mails))
     assert cover["Subject"].startswith("[PATCH 6.12.y v2 0/1] ")
     assert patch["Subject"] == "[PATCH 6.12.y v2 1/1] beta: line 10"
+    assert patch["Cc"].split(",")[-1].strip() == "stable@vger.kernel.org"

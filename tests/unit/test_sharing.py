@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,6 +56,21 @@ def test_a_range_holds_what_lies_in_it_in_order() -> None:
     assert places(found, LINE, LINE + 0x40) == [(LINE, 8), (LINE + 0x20, 8), (LINE + 0x38, 8)]
 
 
+def no_copies(code: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    return np.zeros(len(code), bool)
+
+
+def test_who_clears_or_copies_memory_counts_where_nobody_else_comes() -> None:
+    cleared = [access(LINE + n, site=1, writes=9) for n in (0, 8, 16)]
+    found = uses([*cleared, access(LINE + 24, reads=1), access(LINE + 0x48, site=1, writes=1)])
+    copying = SITES[1][0]
+    assert found.busiest(lambda code: code == copying) == {
+        LINE: LINE + 24,
+        LINE + 0x40: LINE + 0x48,
+    }
+    assert found.busiest(no_copies)[LINE] == LINE
+
+
 def test_the_busiest_address_of_each_line() -> None:
     first = [
         access(LINE, reads=9),
@@ -66,8 +82,8 @@ def test_the_busiest_address_of_each_line() -> None:
         access(LINE + 0x40, reads=1),
         access(LINE + 0x48, reads=1),
     ]
-    assert uses(first, second).busiest() == {LINE: LINE + 16, LINE + 0x40: LINE + 0x40}
-    assert uses([]).busiest() == {}
+    assert uses(first, second).busiest(no_copies) == {LINE: LINE + 16, LINE + 0x40: LINE + 0x40}
+    assert uses([]).busiest(no_copies) == {}
 
 
 @FUZZ
@@ -82,7 +98,9 @@ def test_the_busiest_address_is_that_of_the_largest_sum(made: list[tuple[int, in
         count = sums.setdefault(LINE + slot * 8, [0, 0])
         count[0] += writes
         count[1] += reads + writes
-    found = uses([access(LINE + slot * 8, reads=r, writes=w) for slot, r, w in made]).busiest()
+    found = uses([access(LINE + slot * 8, reads=r, writes=w) for slot, r, w in made]).busiest(
+        no_copies
+    )
     for line in {address & -64 for address in sums}:
         inside = {a: tuple(count) for a, count in sums.items() if a & -64 == line}
         assert found[line] == min(inside, key=lambda a: (tuple(-n for n in inside[a]), a))

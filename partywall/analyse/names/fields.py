@@ -88,6 +88,29 @@ def array_at(type_: Type, start: int, end: int) -> str | None:
             return None
 
 
+def pointed_at(type_: Type, offset: int) -> Type | None:
+    """What the pointer at ``offset`` of ``type_`` points to; None if none is there, or of a union.
+
+    Which member of a union is meant, its type does not say.
+    """
+    inner = strip(type_)
+    while inner.kind in (TypeKind.STRUCT, TypeKind.ARRAY):
+        if inner.kind == TypeKind.ARRAY:
+            each = size_of(inner.type)
+            if not each:
+                return None
+            offset, inner = offset % each, strip(inner.type)
+            continue
+        for member in inner.members or ():
+            start = member.bit_offset // 8
+            if start <= offset < start + size_of(member.type):
+                offset, inner = offset - start, strip(member.type)
+                break
+        else:
+            return None
+    return strip(inner.type) if inner.kind == TypeKind.POINTER and offset == 0 else None
+
+
 def _enumerator(prog: Program, struct: str | None, member: str, index: int) -> str:
     enum = _ENUMERATED.get((struct or "", member))
     if enum is not None:

@@ -11,6 +11,7 @@ from drgn import Program, Type
 
 from partywall.analyse.names.code import CodeNamer
 from partywall.analyse.names.contexts import ContextNamer
+from partywall.analyse.names.copying import Copying
 from partywall.analyse.names.fields import FieldPath, field_at, size_of
 from partywall.analyse.names.objects import ObjectNamer, Thing
 from partywall.analyse.names.types import Evidence, Guess, TypeGuesser, by_cache, kmalloc_size
@@ -74,6 +75,7 @@ class Knowledge:
         self.code = CodeNamer(prog)
         self.objects = ObjectNamer(prog, symbols)
         self.guesser = TypeGuesser(prog, self.code)
+        self.copying = Copying(symbols)
 
 
 class LineNamer:
@@ -84,6 +86,7 @@ class LineNamer:
         self._contexts = known.contexts
         self._code = known.code
         self._guesser = known.guesser
+        self._copying = known.copying
         self._objects = known.objects
         self._uses = uses
         self._typed: dict[tuple[int, str], Thing] = {}
@@ -208,10 +211,14 @@ class LineNamer:
         if not uses:
             return Named(self._objects.at(line).line_object(line))
         places = {use: self._place(line, use) for use in uses}
+        # Who clears or copies memory names it only where nobody else comes.
+        telling = {use for use in uses if not self._copying.at(use.code)} or places.keys()
         weight: dict[Thing, tuple[int, int]] = defaultdict(lambda: (0, 0))
         for use, place in places.items():
             writes, total = weight[place.thing]
-            weight[place.thing] = (writes + use.writes, total + use.total)
+            if use in telling:
+                writes, total = writes + use.writes, total + use.total
+            weight[place.thing] = writes, total
         main = max(weight, key=lambda thing: (weight[thing], -thing.address))
 
         def path(place: _Place) -> str:

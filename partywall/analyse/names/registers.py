@@ -14,6 +14,7 @@ from typing import Any
 
 from capstone import CS_ARCH_X86, CS_GRP_CALL, CS_GRP_JUMP, CS_MODE_64, Cs
 from capstone.x86 import (
+    X86_INS_ADD,
     X86_INS_LEA,
     X86_INS_MOV,
     X86_OP_MEM,
@@ -23,7 +24,8 @@ from capstone.x86 import (
 )
 from drgn import FaultError, Object, Program, Type, TypeKind
 
-from partywall.analyse.names.fields import strip
+from partywall.analyse.names.fields import pointed_at, strip
+from partywall.analyse.names.straight import Straight
 from partywall.analyse.names.unreadable import UNREADABLE
 
 # Members of struct pt_regs by what capstone calls them.
@@ -32,6 +34,9 @@ _MEMBERS = {
     **{f"r{number}": f"r{number}" for number in range(8, 16)},
 }
 _REPEATED = (0xF2, 0xF3)
+# Whoever is called gives these back as they were.
+_KEPT = frozenset({"rbx", "rbp", "r12", "r13", "r14", "r15"})
+_POINTER = 8
 _NO_SEGMENT = (X86_REG_INVALID, X86_REG_GS)
 _MARK = 0x4D00_0000_0000_0000
 _STEP = 1 << 40
@@ -54,6 +59,7 @@ class Registers:
         self._prog = prog
         self._decoder = Cs(CS_ARCH_X86, CS_MODE_64)
         self._decoder.detail = True
+        self._straight = Straight(prog, self._decoder)
         self._given: Any = {"sp": _MARK, "cs": 0x10, "ss": 0x18, "flags": 2}
         self._given |= {
             member: _MARK + number * _STEP for number, member in enumerate(_MEMBERS.values(), 1)
@@ -134,9 +140,47 @@ class Registers:
                     return []
                 if memory.index != X86_REG_INVALID and not indexed:
                     return []
-                there = self.pointers(address).get(insn.reg_name(memory.base), ())
+                name = insn.reg_name(memory.base)
+                there = self.pointers(address).get(name) or self._loaded(address, name)
                 return [(one.type, memory.disp + one.less) for one in there]
         return []
+
+    def _loaded(self, address: int, name: str) -> tuple[Pointer, ...]:
+        """Pointers in a register that no variable has: what a member of a structure was.
+
+        So `this_cpu_read(*counter->counters)` tells what it reads.
+        """
+        for insn in self._straight.before(address):
+            if insn.group(CS_GRP_CALL) and name not in _KEPT:
+                break
+            _, written = insn.regs_access()
+            if name not in {_WHOLE.get(insn.reg_name(register)) for register in written}:
+                continue
+            source = insn.operands[-1]
+            if insn.id == X86_INS_ADD and source.type == X86_OP_MEM and _of_a_cpu(source.mem):
+                continue
+            if insn.id != X86_INS_MOV or source.size != _POINTER:
+                break
+            if source.type == X86_OP_REG:
+                name = insn.reg_name(source.reg)
+                there = self.pointers(insn.address).get(name)
+                if there:
+                    return there
+                continue
+            if source.type != X86_OP_MEM or source.mem.index != X86_REG_INVALID:
+                break
+            if source.mem.segment not in _NO_SEGMENT or source.mem.base == X86_REG_INVALID:
+                break
+            owners = self._structures(insn.address, insn.reg_name(source.mem.base), source.mem.disp)
+            found = [pointed_at(type_, offset) for type_, offset in owners]
+            return tuple(
+                dict.fromkeys(
+                    Pointer(type_, 0)
+                    for type_ in found
+                    if type_ is not None and (_is_structure(type_) or _is_number(type_))
+                )
+            )
+        return ()
 
     def _argument(self, call: int) -> tuple[tuple[Type, int], ...]:
         """Structures into which a call's first argument points, and at what offset."""
@@ -179,6 +223,12 @@ class Registers:
         except FaultError:
             return []
         return [one for one in self._decoder.disasm(code, start) if one.address < end]
+
+
+def _of_a_cpu(memory: Any) -> bool:
+    """Whether an operand is where some CPU's memory is: a pointer to it stays one of its type."""
+    table = memory.base == X86_REG_INVALID and memory.index != X86_REG_INVALID
+    return bool(memory.segment == X86_REG_GS or (table and memory.scale == _POINTER))
 
 
 def _is_structure(type_: Type) -> bool:

@@ -27,6 +27,9 @@ from partywall.kernels.series.patches import FOLDER, Patch, apply_plain, read
 COVER = "cover"
 """A topic's file with the title and the text of its cover letter."""
 
+STABLE = "stable@vger.kernel.org"
+"""Gets what is for a stable release, such as 6.12.y, which no tree's script knows."""
+
 # As b4 asks it: nobody is written to only because he once changed the file.
 _ASK = ("--nogit", "--nogit-fallback", "--nogit-chief-penguins", "--norolestats")
 
@@ -147,9 +150,9 @@ def export(
     """Write a topic's patches as mails into a folder, above the tree's commit; return them.
 
     ``prefix``: what a list asks for in subjects behind "PATCH", such as 6.12.y for a
-    stable release or net-next for a tree. ``folder``: the series, that of the tree's
-    release if not given, and that of 6.12 where there is none. UsageProblem if the topic
-    is not known, a patch does not apply there, or the folder has files in it.
+    stable release (whose list gets a copy) or net-next. ``folder``: the series, that of
+    the tree's release if not given, and that of 6.12 where there is none. UsageProblem if
+    the topic is not known, a patch does not apply there, or the folder has files in it.
     """
     if folder is None:
         known = bases.of_tree(tree)
@@ -172,6 +175,8 @@ def export(
     kept = folder / topic / COVER
     title, body = _words(topic, kept if cover is None and kept.is_file() else cover, revision)
     to, copies = recipients(tree, patches)
+    if prefix.endswith(".y"):
+        copies.append(STABLE)
     with (
         tempfile.TemporaryDirectory(prefix="partywall-") as place,
         file_errors("exporting a topic", into),

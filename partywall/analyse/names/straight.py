@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The instructions that run before another one, however that is reached, nearest first.
+
+Where code is decoded from matters on x86, so it is from where its function begins.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from capstone import CS_ARCH_X86, CS_GRP_RET, CS_MODE_64, Cs
+from drgn import FaultError, Program
+
+from partywall.analyse.names.unreadable import UNREADABLE
+
+# As far as the compiler moves a load from where it is used, hardly ever more.
+_MOST = 24
+_LONGEST = 1 << 16
+
+
+class Straight:
+    """Reads a program's code backwards."""
+
+    def __init__(self, prog: Program, decoder: Cs) -> None:
+        self._prog, self._decoder = prog, decoder
+        self._plain = Cs(CS_ARCH_X86, CS_MODE_64)
+        self._function = lru_cache(maxsize=None)(self._read)
+
+    def before(self, address: int) -> Iterator[Any]:
+        """Yield instructions, nearest first, up to where control may come from elsewhere.
+
+        That is a jump's target, and what is no instruction or does not go on. A jump whose
+        target is in a register is not followed; tables of these have checks before them.
+        """
+        try:
+            symbol = self._prog.symbol(address)
+            starts, targets = self._function(symbol.address, symbol.size)
+        except UNREADABLE:
+            return
+        here = bisect_left(starts, address)
+        if here == len(starts) or starts[here] != address:
+            return
+        for number in range(here - 1, max(here - 1 - _MOST, -1), -1):
+            if starts[number + 1] in targets:
+                return
+            code = self._prog.read(starts[number], starts[number + 1] - starts[number])
+            insn = next(self._decoder.disasm(code, starts[number], 1), None)
+            if insn is None or insn.group(CS_GRP_RET) or insn.mnemonic == "jmp":
+                return
+            yield insn
+
+    def _read(self, start: int, size: int) -> tuple[list[int], frozenset[int]]:
+        """Where a function's instructions begin, and which of them its jumps lead to."""
+        try:
+            code = self._prog.read(start, min(size, _LONGEST))
+        except FaultError:
+            return [], frozenset()
+        starts, targets = [], set()
+        for address, _, mnemonic, operands in self._plain.disasm_lite(code, start):
+            starts.append(address)
+            if mnemonic.startswith(("j", "loop")) and operands.startswith("0x"):
+                targets.add(int(operands, 16))
+        return starts, frozenset(targets)
