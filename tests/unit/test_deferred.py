@@ -13,10 +13,12 @@ import pytest
 from recordings import access, party, recording, visits
 
 from partywall.analyse import names, transfers
+from partywall.analyse.names.copying import Copying
 from partywall.analyse.names.lines import Named
 from partywall.analyse.sharing import Uses
 from partywall.analyse.transfers import Parties
 from partywall.analyse.work import Setting, Work
+from partywall.core.elf import Symbols
 from partywall.core.topology import Topology
 from partywall.record.recording import DEFERRED, LINE_SIZE, Kind
 from partywall.results import document
@@ -64,7 +66,7 @@ def told(monkeypatch: pytest.MonkeyPatch, called: list[int]) -> tuple[Any, Any]:
     shape, of = Topology(2, 1), Parties.of(whole, 1)
     setting = Setting(of, shape, "between", 100, 200, 0.01, 64)
     seen = transfers.visits(whole).moving()
-    known = cast(names.Knowledge, SimpleNamespace())
+    known = cast(names.Knowledge, SimpleNamespace(copying=Copying(Symbols([]))))
     lines = transfers.analyse(seen, of, 200, ran=2, at=64)
     own = Work(whole, Kind.FOREGROUND, lines, setting, known)
     after = transfers.late(seen, of, 200, ran=2, at=64)
