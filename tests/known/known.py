@@ -133,7 +133,11 @@ def show(
     )
 
 
-def markdown(scores: Sequence[scoring.Score], skipped: Sequence[cases.Case]) -> str:
+def markdown(
+    scores: Sequence[scoring.Score],
+    checked: Sequence[scoring.Checked],
+    skipped: Sequence[cases.Case],
+) -> str:
     """Return the tables of docs/known-walls.md."""
     rows = [
         "| known wall | mended by | structure | published | workload, scope | per op"
@@ -159,6 +163,12 @@ def markdown(scores: Sequence[scoring.Score], skipped: Sequence[cases.Case]) -> 
         subject = f"{case.commit} ({case.release}) {case.subject}"
         reasons = (case.name, subject, f"`{case.structure}`", case.gain, case.skip)
         rows.append(f"| {' | '.join(reasons)} |")
+    if checked:
+        rows += ["", "| control, to be isolated | kernel | found |", "|---|---|---|"]
+    for control in checked:
+        found = ", ".join(control.walls) or "isolated"
+        where = f"`{control.control.workload}`, {control.control.scope}"
+        rows.append(f"| {where} | {_version(control.kernel)} | {found} |")
     return "\n".join(rows)
 
 
@@ -211,7 +221,7 @@ def main(arguments: Sequence[str]) -> int:
         measure_all()
     skipped = [one for one in chosen if isinstance(one, cases.Case) and one.skip]
     if told.markdown:
-        print(markdown(scores, skipped))
+        print(markdown(scores, checked, skipped))
         return 3 if failures else 0
     show(Console(width=None if sys.stdout.isatty() else 140), scores, checked, skipped, failures)
     return 3 if failures else 0

@@ -18,6 +18,8 @@ FUNCTIONS = {
     "clear_page_dirty_for_io": (0x5000, 0x10),
     "rep_movs_alternative": (0x6000, 0x80),
     "memmove": (0x7000, 0),
+    "clear_pages.constprop.0": (0x8000, 0x40),
+    "copy_user_large_folio": (0x9000, 0x400),
 }
 COPYING = Copying(Symbols([Symbol(name, *where) for name, where in FUNCTIONS.items()]))
 
@@ -36,6 +38,8 @@ COPYING = Copying(Symbols([Symbol(name, *where) for name, where in FUNCTIONS.ite
         (0x5000, False),
         (0x6001, True),
         (0x7000, False),
+        (0x8000, True),
+        (0x9000, False),
     ],
 )
 def test_code_is_told_by_its_function(code: int, is_so: bool) -> None:

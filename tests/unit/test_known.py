@@ -221,5 +221,7 @@ def test_each_case_says_which_releases_were_measured(
     assert "2 6.1.0-56 " in " ".join(row.split())
     assert "0 6.12.117+deb12 right" in " ".join(row.split())
     assert "precision 100% of the table's objects" in said
-    assert known.main(["vma-lock-faults", "--markdown"]) == 0
-    assert "2 on 6.1.0-56 | 0 on 6.12.117+deb12, to be gone | right" in capsys.readouterr().out
+    assert known.main(["vma-lock-faults", "getppid", "--markdown"]) == 0
+    said = capsys.readouterr().out
+    assert "2 on 6.1.0-56 | 0 on 6.12.117+deb12, to be gone | right" in said
+    assert "| `calls/getppid`, between | 6.1.0-56 | mm_struct: struct mm_struct |" in said

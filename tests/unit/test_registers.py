@@ -120,6 +120,32 @@ NOINLINE void over(struct counter *counter)
 			"jz 1b" :: "D"(counter) : "rbx", "rdx", "memory");
 }
 
+NOINLINE void ways(struct counter *counter)
+{
+	__asm__ volatile("mov 16(%0), %%rdx; "
+		"mov %%rdx, %%rcx; "
+		"followed_it: incl 12(%%rcx); "
+		"add 0x1000(,%%rsi,8), %%rdx; "
+		"table_it: incl 12(%%rdx); "
+		"beyond_it: incl 72(%%rdx); "
+		"mov 16(%0,%%rsi,8), %%rdx; "
+		"indexed_it: incl 12(%%rdx); "
+		"mov 16(%0), %%edx; "
+		"short_it: incl 12(%%rdx); "
+		"mov %%fs:16(%0), %%rdx; "
+		"segment_it: incl 12(%%rdx); "
+		"mov 16(%0), %%rax; "
+		"cltq; "
+		"wide_it: incl 12(%%rax); "
+		"mov 16(%0), %%rax; "
+		"lock cmpxchg %%ecx, (%%rsi); "
+		"swapped_it: incl 12(%%rax); "
+		"mov 16(%0), %%rdx; "
+		"jmp 2f; "
+		"behind_it: incl 12(%%rdx); "
+		"2: nop" :: "D"(counter) : "rax", "rcx", "rdx", "rsi", "memory");
+}
+
 void _start(void)
 {
 	set(0, 0);
@@ -132,12 +158,15 @@ void _start(void)
 	through(0);
 	of_one(0);
 	over(0);
+	ways(0);
 }
 """
 LABELS = (
     *("take_it", "use_it", "after", "add_it", "inside_it", "percpu_it", "set_it", "copy_it"),
     *("counts_it", "owner_it", "either_it", "bytes_it"),
     *("cpu_it", "moved_it", "kept_it", "lost_it", "round_it"),
+    *("followed_it", "table_it", "beyond_it", "indexed_it", "short_it", "segment_it"),
+    *("wide_it", "swapped_it", "behind_it"),
 )
 
 
@@ -336,3 +365,21 @@ def test_what_a_call_or_a_loop_may_have_changed_is_not_known(code: Code) -> None
     assert told(registers.based(code.at["kept_it"])) == {("owner", 12)}
     assert registers.based(code.at["lost_it"]) == []
     assert registers.based(code.at["round_it"]) == []
+
+
+@pytest.mark.parametrize("label", ["followed_it", "table_it"])
+def test_a_pointer_is_followed_from_register_to_register_and_to_another_cpu(
+    code: Code, label: str
+) -> None:
+    assert told(Registers(code.prog).based(code.at[label])) == {("owner", 12)}
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        *("beyond_it", "indexed_it", "short_it", "segment_it"),
+        *("wide_it", "swapped_it", "behind_it"),
+    ],
+)
+def test_what_else_was_done_with_a_register_tells_nothing(code: Code, label: str) -> None:
+    assert Registers(code.prog).based(code.at[label]) == []

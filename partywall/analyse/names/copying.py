@@ -7,6 +7,7 @@ It says nothing of what the memory is, and often writes more of a line than all 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,14 @@ from partywall.core.elf import Symbols
 
 Array = npt.NDArray[Any]
 
+# Of 6.1 to 7.3; those of users' memory as well.
 _FUNCTIONS = re.compile(
-    r"(?:__|__asan_)?(?:memset|memcpy|memmove)(?:\d+|_orig|_erms)?$|"
-    r"(?:clear|copy)_page(?:_orig|_rep|_regs|_erms)?$|rep_(?:movs|stos)_alternative$"
+    r"(?:__|__asan_)?(?:memset|memcpy|memmove)(?:\d+|_orig|_erms|_flushcache)?$|"
+    r"(?:clear|copy)_page(?:_orig|_rep|_regs|_erms)?$|clear_pages(?:\.|$)|__clear_pages_unrolled$|"
+    r"rep_(?:movs|stos)_alternative$|clear_user_(?:original|rep_good|erms)$|"
+    r"copy_user_(?:generic_unrolled|generic_string|enhanced_fast_string|flushcache)$|"
+    r"__copy_user_nocache$|copy_mc_(?:fragile|enhanced_fast_string|generic)$|"
+    r"csum_partial_copy_generic$"
 )
 
 
@@ -33,6 +39,7 @@ class Copying:
         )
         self._starts = np.array([start for start, _ in spans], np.uint64)
         # One may lie within another, as an alias does: what ends last counts.
+        self.at = lru_cache(maxsize=None)(self._at)
         self._ends = np.maximum.accumulate(np.array([end for _, end in spans], np.uint64))
 
     def __call__(self, code: Array) -> Array:
@@ -43,6 +50,6 @@ class Copying:
         inside = code < self._ends[np.maximum(before, 1) - 1]
         return np.asarray((before > 0) & inside)
 
-    def at(self, code: int) -> bool:
+    def _at(self, code: int) -> bool:
         """Return whether one address is."""
         return bool(self(np.array([code], np.uint64))[0])

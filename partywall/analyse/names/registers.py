@@ -8,6 +8,7 @@ it, is in that register.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from capstone import CS_ARCH_X86, CS_GRP_CALL, CS_GRP_JUMP, CS_MODE_64, Cs
 from capstone.x86 import (
     X86_INS_ADD,
+    X86_INS_CMPXCHG,
     X86_INS_LEA,
     X86_INS_MOV,
     X86_OP_MEM,
@@ -24,7 +26,7 @@ from capstone.x86 import (
 )
 from drgn import FaultError, Object, Program, Type, TypeKind
 
-from partywall.analyse.names.fields import pointed_at, strip
+from partywall.analyse.names.fields import pointed_at, size_of, strip
 from partywall.analyse.names.straight import Straight
 from partywall.analyse.names.unreadable import UNREADABLE
 
@@ -68,6 +70,7 @@ class Registers:
         self.argument = lru_cache(maxsize=None)(self._argument)
         # One place in the code may use thousands of objects.
         self._based = lru_cache(maxsize=None)(self._find_based)
+        self._loaded = lru_cache(maxsize=None)(self._find_loaded)
 
     def _pointers(self, address: int) -> dict[str, tuple[Pointer, ...]]:
         """Register (capstone's name) -> pointers in it; innermost scope first."""
@@ -141,22 +144,37 @@ class Registers:
                 if memory.index != X86_REG_INVALID and not indexed:
                     return []
                 name = insn.reg_name(memory.base)
-                there = self.pointers(address).get(name) or self._loaded(address, name)
-                return [(one.type, memory.disp + one.less) for one in there]
+                there = self.pointers(address).get(name)
+                if there:
+                    return [(one.type, memory.disp + one.less) for one in there]
+                # What lies beyond what a member points to is of what that is a part of.
+                return [
+                    (type_, memory.disp)
+                    for type_ in self._loaded(address, name)
+                    if 0 <= memory.disp < size_of(type_) or _is_number(type_)
+                ]
         return []
 
-    def _loaded(self, address: int, name: str) -> tuple[Pointer, ...]:
-        """Pointers in a register that no variable has: what a member of a structure was.
+    def _find_loaded(self, address: int, name: str) -> tuple[Type, ...]:
+        """What a register points to that no variable has, if it was a member of a structure.
 
         So `this_cpu_read(*counter->counters)` tells what it reads.
         """
+        if name not in _MEMBERS:
+            return ()
         for insn in self._straight.before(address):
             if insn.group(CS_GRP_CALL) and name not in _KEPT:
+                break
+            # Of which capstone says so for some widths alone.
+            if insn.id == X86_INS_CMPXCHG and name == "rax":
                 break
             _, written = insn.regs_access()
             if name not in {_WHOLE.get(insn.reg_name(register)) for register in written}:
                 continue
-            source = insn.operands[-1]
+            # Some have none that are written down, as cdqe.
+            source = insn.operands[-1] if insn.operands else None
+            if source is None:
+                break
             if insn.id == X86_INS_ADD and source.type == X86_OP_MEM and _of_a_cpu(source.mem):
                 continue
             if insn.id != X86_INS_MOV or source.size != _POINTER:
@@ -165,7 +183,7 @@ class Registers:
                 name = insn.reg_name(source.reg)
                 there = self.pointers(insn.address).get(name)
                 if there:
-                    return there
+                    return _distinct(one.type for one in there if not one.less)
                 continue
             if source.type != X86_OP_MEM or source.mem.index != X86_REG_INVALID:
                 break
@@ -173,12 +191,10 @@ class Registers:
                 break
             owners = self._structures(insn.address, insn.reg_name(source.mem.base), source.mem.disp)
             found = [pointed_at(type_, offset) for type_, offset in owners]
-            return tuple(
-                dict.fromkeys(
-                    Pointer(type_, 0)
-                    for type_ in found
-                    if type_ is not None and (_is_structure(type_) or _is_number(type_))
-                )
+            return _distinct(
+                type_
+                for type_ in found
+                if type_ is not None and (_is_structure(type_) or _is_number(type_))
             )
         return ()
 
@@ -202,6 +218,8 @@ class Registers:
             if name not in {_WHOLE.get(insn.reg_name(register)) for register in written}:
                 continue
             # What is in the register comes from another one, or is not followed.
+            if not insn.operands:
+                break
             source = insn.operands[-1]
             if insn.id == X86_INS_MOV and source.type == X86_OP_REG:
                 name = insn.reg_name(source.reg)
@@ -229,6 +247,11 @@ def _of_a_cpu(memory: Any) -> bool:
     """Whether an operand is where some CPU's memory is: a pointer to it stays one of its type."""
     table = memory.base == X86_REG_INVALID and memory.index != X86_REG_INVALID
     return bool(memory.segment == X86_REG_GS or (table and memory.scale == _POINTER))
+
+
+def _distinct(types: Iterable[Type]) -> tuple[Type, ...]:
+    """Each once, by name: drgn's types of inlined functions differ though they are the same."""
+    return tuple({type_.type_name(): type_ for type_ in types}.values())
 
 
 def _is_structure(type_: Type) -> bool:

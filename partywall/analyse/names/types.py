@@ -68,11 +68,13 @@ _INSIDE = {"aa_label": ("aa_profile",), "kernfs_elem_dir": ("kernfs_node",)}
 
 # Structures that others are made of: an object is hardly ever one of these alone.
 _PARTS = frozenset(
-    "callback_head hlist_bl_head hlist_bl_node hlist_head hlist_node kref list_head list_lru_node "
+    "callback_head fwnode_handle hlist_bl_head hlist_bl_node hlist_head hlist_node "
+    "hlist_nulls_node kref list_head list_lru_node "
     "llist_head llist_node lockref mutex optimistic_spin_queue page_counter path "
     "percpu_counter percpu_ref qspinlock "
-    "raw_spinlock rb_node rb_root rcu_head refcount_struct rw_semaphore seqcount spinlock "
-    "swait_queue_head timer_list wait_queue_entry wait_queue_head work_struct xarray".split()
+    "raw_spinlock rb_node rb_root rcu_head refcount_struct rhash_head rw_semaphore seqcount "
+    "spinlock swait_queue_head timer_list timerqueue_node wait_queue_entry "
+    "wait_queue_head work_struct xarray".split()
 )
 
 _KMALLOC = re.compile(r"(?:dma-)?kmalloc-.*?(\d+)(k?)$")
@@ -250,11 +252,14 @@ class TypeGuesser:
         agreed: Counter[tuple[str, int]] = Counter()
         evidence = set(evidence)
         for seen in evidence:
+            here: set[tuple[str, int]] = set()
             for type_, start in self._starts(seen):
                 if type_.tag is None or not -size_of(type_) < start < size:
                     continue
                 self._types[type_.tag] = type_
-                agreed[type_.tag, start] += 1
+                here.add((type_.tag, start))
+            # A place agrees once, however many inlined functions have the pointer.
+            agreed.update(here)
         elements: Counter[tuple[str, int]] = Counter()
         for seen in evidence:
             element = self._registers.element(seen.code)
