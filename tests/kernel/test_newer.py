@@ -19,8 +19,9 @@ pytestmark = pytest.mark.soak
 Boot = Callable[[str, Job], Ran]
 Alarms = Callable[[str, Ran], list[str]]
 
-# Those of ucounts come first, and that of sysctl has a suite of its own.
-KUNIT = [*CASES[: CASES.index("race_of_users_that_come_and_go") + 1], CASES[-4]]
+# Those of ucounts come first.
+KUNIT = CASES[: CASES.index("race_of_users_that_come_and_go") + 1]
+KUNIT.append("sysctl_test_register_sysctl_duplicate")
 SANITIZERS = ["partywall@7.3+debug", "partywall@7.3+kcsan"]
 
 

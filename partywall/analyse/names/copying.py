@@ -38,8 +38,8 @@ class Copying:
             if one.size
         )
         self._starts = np.array([start for start, _ in spans], np.uint64)
-        # One may lie within another, as an alias does: what ends last counts.
         self.at = lru_cache(maxsize=None)(self._at)
+        # One may lie within another, as an alias does: what ends last counts.
         self._ends = np.maximum.accumulate(np.array([end for _, end in spans], np.uint64))
 
     def __call__(self, code: Array) -> Array:

@@ -5,8 +5,8 @@
  *	partywall-launch WORDS SERVER [ARGUMENT ...] [CLIENT [ARGUMENT ...]]
  *
  * WORDS: how many the server's command has. In the client's, {requests} stands for how many
- * it is to make. Two runs of it to their end show how many segments with data the kernel sends for
- * a request: what a run sends besides is in both. The window is a stretch of a third run, on all
+ * it is to make. Two runs of it to their end show how many segments the kernel sends for a
+ * request: what a run sends besides is in both. The window is a stretch of a third run, on all
  * CPUs of the container, and the segments of it tell how many requests it had.
  *
  * PW_PEER: a folder in which a container of the client's own is told to ask (peer.h); it is
