@@ -72,3 +72,16 @@ def test_the_same_under_kasan_and_lockdep(boot: Boot) -> None:
     assert ran.ended, ran.end
     assert "2000 namespaces, 0 failed" in ran.output("2-namespaces")
     assert ran.alarms() == []
+
+
+@pytest.mark.parametrize(("kernel", "stays"), [("stock", 65536), ("partywall", 0)])
+def test_a_keyring_gives_back_what_it_took_of_its_users_quota(
+    boot: Boot, kernel: str, stays: int
+) -> None:
+    # Four bytes for a key: of 16 bits there is nothing left with the 16,384th.
+    ran = boot(kernel, Job({"1-few": "keys 16000", "2-many": "keys 17000"}, ["keys"], timeout=900))
+    assert ran.ended, ran.end
+    assert ran.output("1-few").split("\n")[:2] == ["dropped: 0 bytes", "cleared: 0 bytes"]
+    told = [f"dropped: {stays} bytes", f"cleared: {stays} bytes"]
+    assert ran.output("2-many").split("\n")[:2] == told
+    assert ran.alarms() == []
