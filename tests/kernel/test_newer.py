@@ -11,7 +11,9 @@ from collections.abc import Callable
 import ktap
 import pytest
 from machine import Job, Ran
+from test_dcache import NAMED, OTHERS, named
 from test_kunit import CASES
+from test_lifetime import charged
 from test_limits import races
 
 pytestmark = pytest.mark.soak
@@ -68,3 +70,13 @@ def test_no_socket_of_netlink_is_left_out(boot: Boot, name: str, modules: list[s
         assert "a list of diag's" in printed
     else:
         assert "listed 400 by proc and diag" in printed
+
+
+def test_a_directory_is_no_name_that_is_not_there(boot: Boot) -> None:
+    assert named(boot, "debian@trixie-backports") > NAMED - OTHERS
+    assert abs(named(boot, SANITIZERS[0])) < OTHERS
+
+
+def test_a_keyring_gives_back_what_it_took_of_its_users_quota(boot: Boot) -> None:
+    assert charged(boot, "debian@trixie-backports") == {"dropped": 65536, "cleared": 65536}
+    assert charged(boot, SANITIZERS[0]) == {"dropped": 0, "cleared": 0}

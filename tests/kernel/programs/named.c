@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Makes directories where names were known not to be there, and says what stays counted.
+ *
+ *	named COUNT
+ *
+ * In a file system of FUSE, which drops such a name and adds it again as a directory. Prints
+ * by how much the number of names that are not there has grown when all is unmounted.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include "common.h"
+
+#define AT "/named"
+#define LONG 3600 /* seconds */
+
+static void answer(int fd, unsigned long unique, int error, const void *data, size_t size)
+{
+	struct fuse_out_header head = { sizeof(head) + size, error, unique };
+	struct iovec both[] = { { &head, sizeof(head) }, { (void *)data, size } };
+
+	must(writev(fd, both, 2) == (ssize_t)head.len, "answering");
+}
+
+static struct fuse_attr directory(unsigned long number)
+{
+	struct fuse_attr attr = { .ino = number, .mode = S_IFDIR | 0755, .nlink = 2 };
+
+	return attr;
+}
+
+/* Has one directory, in which a name is there once it was made. */
+static void serve(int fd)
+{
+	static char request[1 << 16];
+	const struct fuse_in_header *in = (const void *)request;
+	unsigned long made = FUSE_ROOT_ID;
+
+	while (read(fd, request, sizeof(request)) > 0) {
+		struct fuse_init_out init = {
+			.major = FUSE_KERNEL_VERSION, .minor = 31, .max_write = 4096
+		};
+		struct fuse_attr_out root = {
+			.attr_valid = LONG, .attr = directory(FUSE_ROOT_ID)
+		};
+		struct fuse_entry_out entry = { .entry_valid = LONG, .attr_valid = LONG };
+
+		switch (in->opcode) {
+		case FUSE_INIT:
+			answer(fd, in->unique, 0, &init, sizeof(init));
+			break;
+		case FUSE_GETATTR:
+			answer(fd, in->unique, 0, &root, sizeof(root));
+			break;
+		case FUSE_MKDIR:
+			entry.nodeid = ++made;
+			entry.attr = directory(made);
+			/* fallthrough */
+		case FUSE_LOOKUP:
+			/* Without a number it says that the name is not there. */
+			answer(fd, in->unique, 0, &entry, sizeof(entry));
+			break;
+		case FUSE_FORGET:
+		case FUSE_BATCH_FORGET:
+			break;
+		default:
+			answer(fd, in->unique, -ENOSYS, NULL, 0);
+		}
+	}
+	_exit(0);
+}
+
+static long counted(void)
+{
+	FILE *state = fopen("/proc/sys/fs/dentry-state", "r");
+	long negative;
+
+	must(state && fscanf(state, "%*d %*d %*d %*d %ld", &negative) == 1, "dentry-state");
+	fclose(state);
+	return negative;
+}
+
+int main(int argc, char **argv)
+{
+	int fd = open("/dev/fuse", O_RDWR), count = argc > 1 ? atoi(argv[1]) : 0, n;
+	char options[128], path[64];
+	struct stat found;
+	long before;
+
+	must(count > 0, "COUNT");
+	must(fd >= 0, "/dev/fuse");
+	must(!mkdir(AT, 0755), AT);
+	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0", fd);
+	must(!mount("named", AT, "fuse", 0, options), "mount");
+	if (!fork())
+		serve(fd);
+	close(fd);
+	before = counted();
+	for (n = 0; n < count; n++) {
+		snprintf(path, sizeof(path), AT "/%d", n);
+		must(stat(path, &found) < 0 && errno == ENOENT, "a name that is not there");
+		must(!mkdir(path, 0755), "mkdir");
+		must(!stat(path, &found), "a directory");
+	}
+	must(!umount(AT), "umount");
+	must(all_ended(), "the server");
+	printf("%ld more\n", counted() - before);
+	return 0;
+}
