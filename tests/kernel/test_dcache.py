@@ -435,18 +435,18 @@ def test_an_image_of_twenty_layers(boot: Boot, name: str, least: int, most: int)
     assert 1000 * least <= after - before <= 1000 * most + 50
 
 
-# A directory of FUSE, made where a name was known not to be there; others move the number, too.
+# Files of FUSE, made where names were known not to be there; others move the number, too.
 NAMED, OTHERS = 500, 100
 
 
 def named(boot: Boot, kernel: str) -> int:
-    """By how much the count of such names has grown when none is left of what made them."""
+    """By how much the count of such names has grown when all is unmounted."""
     modules = [] if "+" in kernel else ["fuse"]
     ran = boot(kernel, Job({"1-run": f"named {NAMED}"}, ["named"], modules=modules))
     return int(said(ran).split()[0])
 
 
-def test_a_directory_is_no_name_that_is_not_there(boot: Boot) -> None:
+def test_a_file_is_no_name_that_is_not_there(boot: Boot) -> None:
     assert named(boot, "debian") > NAMED - OTHERS
     assert abs(named(boot, "partywall+lean+net+debug")) < OTHERS
 

@@ -72,7 +72,7 @@ def test_no_socket_of_netlink_is_left_out(boot: Boot, name: str, modules: list[s
         assert "listed 400 by proc and diag" in printed
 
 
-def test_a_directory_is_no_name_that_is_not_there(boot: Boot) -> None:
+def test_a_file_is_no_name_that_is_not_there(boot: Boot) -> None:
     assert named(boot, "debian@trixie-backports") > NAMED - OTHERS
     assert abs(named(boot, SANITIZERS[0])) < OTHERS
 

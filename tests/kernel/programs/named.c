@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Makes directories where names were known not to be there, and says what stays counted.
+ * Makes files where names were known not to be there, and says what stays counted.
  *
  *	named COUNT
  *
- * In a file system of FUSE, which drops such a name and adds it again as a directory. Prints
- * by how much the number of names that are not there has grown when all is unmounted.
+ * In a file system of FUSE, which drops such a name and adds it again with the file: for open(),
+ * where the server can't make and open in one; other calls ask it for the name anew.
+ * Prints by how much the number of names that are not there has grown when all is unmounted.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -27,14 +28,15 @@ static void answer(int fd, unsigned long unique, int error, const void *data, si
 	must(writev(fd, both, 2) == (ssize_t)head.len, "answering");
 }
 
-static struct fuse_attr directory(unsigned long number)
+static struct fuse_attr attributes(unsigned long number)
 {
-	struct fuse_attr attr = { .ino = number, .mode = S_IFDIR | 0755, .nlink = 2 };
+	unsigned int type = number == FUSE_ROOT_ID ? S_IFDIR : S_IFREG;
+	struct fuse_attr attr = { .ino = number, .mode = type | 0755, .nlink = 1 };
 
 	return attr;
 }
 
-/* Has one directory, in which a name is there once it was made. */
+/* Has one directory, in which files can be made. */
 static void serve(int fd)
 {
 	static char request[1 << 16];
@@ -46,7 +48,7 @@ static void serve(int fd)
 			.major = FUSE_KERNEL_VERSION, .minor = 31, .max_write = 4096
 		};
 		struct fuse_attr_out root = {
-			.attr_valid = LONG, .attr = directory(FUSE_ROOT_ID)
+			.attr_valid = LONG, .attr = attributes(FUSE_ROOT_ID)
 		};
 		struct fuse_entry_out entry = { .entry_valid = LONG, .attr_valid = LONG };
 
@@ -57,9 +59,9 @@ static void serve(int fd)
 		case FUSE_GETATTR:
 			answer(fd, in->unique, 0, &root, sizeof(root));
 			break;
-		case FUSE_MKDIR:
+		case FUSE_MKNOD:
 			entry.nodeid = ++made;
-			entry.attr = directory(made);
+			entry.attr = attributes(made);
 			/* fallthrough */
 		case FUSE_LOOKUP:
 			/* Without a number it says that the name is not there. */
@@ -87,7 +89,7 @@ static long counted(void)
 
 int main(int argc, char **argv)
 {
-	int fd = open("/dev/fuse", O_RDWR), count = argc > 1 ? atoi(argv[1]) : 0, n;
+	int fd = open("/dev/fuse", O_RDWR), count = argc > 1 ? atoi(argv[1]) : 0, file, n;
 	char options[128], path[64];
 	struct stat found;
 	long before;
@@ -104,8 +106,9 @@ int main(int argc, char **argv)
 	for (n = 0; n < count; n++) {
 		snprintf(path, sizeof(path), AT "/%d", n);
 		must(stat(path, &found) < 0 && errno == ENOENT, "a name that is not there");
-		must(!mkdir(path, 0755), "mkdir");
-		must(!stat(path, &found), "a directory");
+		file = open(path, O_CREAT | O_RDWR, 0644);
+		must(file >= 0, "making a file");
+		close(file);
 	}
 	must(!umount(AT), "umount");
 	must(all_ended(), "the server");
