@@ -33,7 +33,8 @@ from partywall.measure import run, sweep
 from partywall.measure.ready import resolve
 from partywall.report import growth as view
 from partywall.report import memory
-from partywall.results import store
+from partywall.results import bounds, store
+from partywall.results.caps import Caps
 from partywall.results.growth import Growth
 
 _TO_MEASURE = TO_MEASURE | {
@@ -64,6 +65,14 @@ _TO_MEASURE = TO_MEASURE | {
     help="Exit with 1 if an operation leaves more behind that nobody is charged for; with 2 if "
     "that can't be told.",
 )
+@click.option(
+    "--caps",
+    "caps_file",
+    type=FILE,
+    metavar="FILE",
+    help="What partywall caps --output wrote, of the same kernel: with it is told what bounds "
+    "each, and towards which limit counters count.",
+)
 @copy_option
 @timeout_option
 @jobs_option
@@ -80,6 +89,7 @@ def growth(
     as_json: bool,
     everything: bool,
     fail_growth: float | None,
+    caps_file: Path | None,
     output: Path | None,
     timeout: float,
     jobs: int | None,
@@ -93,6 +103,7 @@ def growth(
     nothing. What grows has to grow again when eight times as many are done. With FILE it
     shows what --output wrote, and measures nothing.
     """
+    caps = None if caps_file is None else store.load_as(caps_file, Caps)
     if file is not None:
         only_to_measure(_TO_MEASURE)
         found = store.load_as(file, Growth)
@@ -117,7 +128,11 @@ def growth(
                 parameters=parameters,
                 jobs=run.default_jobs() if jobs is None else jobs,
             )
+            if caps is not None:
+                bounds.require_same(caps, wanted.kernel.build_id)
             found = measuring.growth(wanted, progress, operations)
+    if caps is not None:
+        found = bounds.joined(found, caps)
     status = finish(
         found,
         lambda out: view.render(found, out, everything=everything),

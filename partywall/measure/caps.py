@@ -60,13 +60,13 @@ def caps(
 
     ``users``: who root of a container is on the machine; ``seconds``: in which as much is
     taken as can be had; ``memory``: MiB of the guest. Raise what the first failed of if all
-    did; UsageProblem if a workload keeps nothing.
+    did; UsageProblem if a workload can't be done without end.
     """
-    fleeting = next((one for one in wanted.workloads if not one.keeps), None)
-    if fleeting is not None:
+    counted = next((one for one in wanted.workloads if one.counted), None)
+    if counted is not None:
         raise UsageProblem(
-            f"{fleeting.title} keeps nothing of what it makes, so it uses up nothing",
-            "partywall workloads shows those that do: hold/* and pod/*",
+            f"{counted.title} has to know how many there will be, so it can't use up all",
+            "leave it out",
         )
     require(wanted.kernel, _OPTIONS, "partywall caps")
     plan = sweep.plan_of(replace(wanted, topology=Topology(2, 1)))

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from partywall.report.blocks import columns, indent, more, print_blocks, text
 from partywall.report.memory import BOOKS
 from partywall.report.words import count, rate
-from partywall.results.growth import Growth, Left, Operation, Verdict
+from partywall.results.growth import Bound, Growth, Left, Operation, Verdict
 
 SHOWN = 20
 """Kinds of objects of each verdict that are shown unless all are asked for."""
@@ -95,9 +96,12 @@ def _unsettled(found: Growth, everything: bool) -> Iterator[RenderableType]:
 def _raised(found: Growth, everything: bool) -> Iterator[RenderableType]:
     """Rows of counters, those that most operations raise first."""
     who: dict[str, list[tuple[float, str]]] = defaultdict(list)
+    limits: dict[str, set[tuple[str, float]]] = defaultdict(set)
     for one in found.operations:
         for counter in one.raised:
             who[counter.name].append((counter.each, one.title))
+            if counter.limit is not None and counter.filled is not None:
+                limits[counter.name].add((counter.limit, counter.filled))
     if not who:
         yield indent(text("none"), 2)
         return
@@ -110,11 +114,22 @@ def _raised(found: Growth, everything: bool) -> Iterator[RenderableType]:
         titles = [title for _, title in raisers]
         named = titles if everything else titles[:3]
         rest = f" and {len(titles) - len(named)} more" if titles[len(named) :] else ""
-        told = Group(text(name, "magenta"), indent(text(", ".join(named) + rest), 2))
+        words = [text(", ".join(named) + rest)]
+        words += [text(_limit(limit, share)) for limit, share in _fullest(limits[name])]
+        told = Group(text(name, "magenta"), *(indent(one, 2) for one in words))
         table.add_row(rate(most), f"{len(titles)}", told)
     yield table
     if rows[len(shown) :]:
         yield more(len(rows) - len(shown), "counter")
+
+
+def _fullest(limits: set[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Each limit once, as full as any operation made it."""
+    return sorted(dict(sorted(limits)).items())
+
+
+def _limit(limit: str, share: float) -> str:
+    return f"counts towards {limit}: one container can have {min(share, 1):.0%} of it"
 
 
 def _together(every: list[Left]) -> Left:
@@ -140,13 +155,14 @@ def _kept(operations: list[Operation]) -> Table:
         size = sum(left.bytes for left in one.left)
         nobody = sum(left.uncharged for left in one.left)
         most = sorted(one.left, key=lambda left: -left.uncharged)[:3]
-        rows.append((nobody, size - nobody, one.title, most))
+        rows.append((nobody, size - nobody, one.title, most, one.bound))
     table = columns(
         ("nobody's", "charged"), "bytes of what, and most of those that nobody pays for"
     )
-    for nobody, charged, title, most in sorted(rows, key=lambda row: (-row[0], row[2])):
+    for nobody, charged, title, most, bound in sorted(rows, key=lambda row: (-row[0], row[2])):
         told = ", ".join(f"{left.what} {rate(left.uncharged)}" for left in most if left.uncharged)
-        name = Group(text(title, "magenta"), *([indent(text(told), 2)] if told else []))
+        words = [*([text(told)] if told else []), *_bounded(bound)]
+        name = Group(text(title, "magenta"), *(indent(one, 2) for one in words))
         table.add_row(rate(nobody), rate(charged), name)
     return table
 
@@ -163,6 +179,7 @@ def _rows(
                 alike[left.what, left.made_by[:2], left.back].append(left)
         for kind, every in alike.items():
             kinds[kind].append((one.title, _together(every)))
+    bounds = {one.title: one.bound for one in operations}
     rows = [sorted(rows, key=lambda row: (-row[1].bytes, row[0])) for rows in kinds.values()]
     rows.sort(key=lambda row: (-row[0][1].bytes, row[0][0]))
     if not rows:
@@ -178,6 +195,7 @@ def _rows(
         if titles:
             who += f" and {count(len(titles), 'more operation')}"
         told = [text(left.what, "magenta"), text(who), text(_taken_back(left))]
+        told += _bounded(bounds[title])
         if left.made_by:
             told.append(text(" < ".join(left.made_by), "dim"))
         name = Group(told[0], *(indent(one, 2) for one in told[1:]))
@@ -186,6 +204,22 @@ def _rows(
     yield table
     if rows[len(shown) :]:
         yield more(len(rows) - len(shown), "kind")
+
+
+def _bounded(bound: Bound | None) -> list[Text]:
+    """What bounds how much of it there can be, in words; none if it was not tried."""
+    if bound is None:
+        return []
+    words = {
+        "cap": f"bounded for all by {bound.knob} = {bound.value}"
+        if bound.knob
+        else "bounded for all, by no limit that was tried",
+        "own": "bounded for each container or process by itself",
+        "memory": "bounded by its container's memory limit alone",
+        "not reached": "bounded by nothing that one container came to",
+    }
+    then = f", then {bound.error}" if bound.error else ""
+    return [text(f"{words[bound.verdict]}: {bound.taken:,} of them{then}")]
 
 
 def _taken_back(left: Left) -> str:

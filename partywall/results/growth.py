@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
+from partywall.results.caps import Verdict as Reached
 from partywall.results.document import Document, Model
 from partywall.results.failures import Failure
 from partywall.results.memory import PAGE, Kind, Unsettled, unpaid
@@ -72,6 +73,23 @@ class Left(Model):
         return 0.0 if self.bookkeeping else self.bytes * (1 - self.charged)
 
 
+class Bound(Model):
+    """What became of one container that did an operation until it got no more.
+
+    `partywall.results.bounds` takes it from what `partywall caps` found.
+    """
+
+    verdict: Reached = Field(
+        description="'cap': one container can use up what all need; 'own': each container or "
+        "process has a limit of its own; 'memory': its container's memory limit came first; "
+        "'not reached': nothing did, in the time that it had."
+    )
+    taken: int = Field(description="Operations that were done.")
+    error: str | None = Field(description="What the next one failed with, as errno has it.")
+    knob: str | None = Field(description="The limit of all, by name.")
+    value: str | None = Field(description="What that was set to.")
+
+
 class Raised(Model):
     """A counter of the machine that operations raise while their processes are there."""
 
@@ -79,6 +97,14 @@ class Raised(Model):
     each: float = Field(description="By how much, per operation.")
     returned: float = Field(
         description="What goes down with processes and files, of what it was raised by."
+    )
+    limit: str | None = Field(
+        default=None,
+        description="The limit of all that it counts towards, by name; None if none is known.",
+    )
+    filled: float | None = Field(
+        default=None,
+        description="How much of that limit one container's operations had when it got no more.",
     )
 
 
@@ -100,6 +126,9 @@ class Operation(Model):
         "first. None in what is older.",
     )
     raised: list[Raised] = Field(description="Counters of the machine, by name.")
+    bound: Bound | None = Field(
+        default=None, description="What bounds it; None if it was not tried."
+    )
 
     @property
     def uncharged(self) -> float:

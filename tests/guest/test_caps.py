@@ -11,9 +11,10 @@ import pytest
 from partywall import workloads
 from partywall.core.progress import Quiet
 from partywall.kernels import Kernel
-from partywall.measure import caps
+from partywall.measure import caps, growth
 from partywall.measure.run import Wanted
-from partywall.results.caps import Cap
+from partywall.results import bounds
+from partywall.results.caps import Cap, Caps
 from partywall.workloads import Workload
 
 CAPPED = Path(__file__).resolve().parent / "capped"
@@ -27,9 +28,11 @@ def by_title(found: list[Cap]) -> dict[str, Cap]:
 
 
 @pytest.fixture(scope="module")
-def known(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Cap]:
-    """What is found of a module's things, of which it says how many there are."""
-    ready = kmodule.loaded(CAPPED, kernel, tmp_path_factory.mktemp("modules"), Quiet())
+def ready(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Kernel:
+    return kmodule.loaded(CAPPED, kernel, tmp_path_factory.mktemp("modules"), Quiet())
+
+
+def capped(*kinds: str) -> list[Workload]:
     common = {
         "name": "capped",
         "source": CAPPED,
@@ -40,10 +43,21 @@ def known(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
         "modules": ("capped",),
         "keeps": True,
     }
-    chosen = [Workload(variant=kind, **common) for kind in KINDS]
-    found = caps.caps(Wanted(kernel=ready, workloads=chosen, jobs=1), Quiet(), seconds=3)
+    return [Workload(variant=kind, **common) for kind in kinds]
+
+
+@pytest.fixture(scope="module")
+def tried(ready: Kernel) -> Caps:
+    wanted = Wanted(kernel=ready, workloads=capped(*KINDS), jobs=1)
+    found = caps.caps(wanted, Quiet(), seconds=3)
     assert not found.failed
-    return by_title(found.operations)
+    return found
+
+
+@pytest.fixture(scope="module")
+def known(tried: Caps) -> dict[str, Cap]:
+    """What is found of a module's things, of which it says how many there are."""
+    return by_title(tried.operations)
 
 
 def test_a_cap_is_found_with_the_sysctl_that_sets_it(known: dict[str, Cap]) -> None:
@@ -54,6 +68,17 @@ def test_a_cap_is_found_with_the_sysctl_that_sets_it(known: dict[str, Cap]) -> N
     assert one.beside is not None
     assert (one.beside.done, one.beside.error) == (0, "ENOSPC")
     assert not one.stays
+
+
+def test_the_counter_behind_a_cap_is_found_with_it(ready: Kernel, tried: Caps) -> None:
+    wanted = Wanted(kernel=ready, workloads=capped("knob"), jobs=1)
+    # Of both containers so many, and twice as many more: less than there may be.
+    grown = growth.growth(wanted, Quiet(), operations=64)
+    (one,) = bounds.joined(grown, tried).operations
+    assert one.bound is not None
+    assert (one.bound.verdict, one.bound.taken) == ("cap", 1000)
+    (counter,) = (each for each in one.raised if each.limit is not None)
+    assert (counter.each, counter.limit, counter.filled) == (1, "kernel.capped_max", 1.0)
 
 
 @pytest.mark.parametrize(("kind", "taken"), [("hard", 500), ("two", 200), ("stays", 300 - 8)])

@@ -141,10 +141,10 @@ def test_what_was_saved_is_shown_again_and_held_against_a_limit(tmp_path: Path) 
     assert "--seconds says how to measure" in error
 
 
-def test_what_keeps_nothing_can_use_up_nothing() -> None:
+def test_what_has_to_know_how_many_there_will_be_can_not_use_up_all() -> None:
     kernel = Kernel("test", "6.12", Path("image"), Path("vmlinux"), modules=None, config=None)
-    wanted = Wanted(kernel=kernel, workloads=workloads.select(["signal"]))
-    with pytest.raises(UsageProblem, match="signal keeps nothing"):
+    wanted = Wanted(kernel=kernel, workloads=workloads.select(["overlay/copy-up"]))
+    with pytest.raises(UsageProblem, match="overlay/copy-up has to know"):
         measuring.caps(wanted, Quiet())
 
 

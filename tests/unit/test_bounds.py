@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is said to bound what grows."""
+
+from __future__ import annotations
+
+import functools
+import io
+from pathlib import Path
+from typing import Any
+
+import commands
+import pytest
+from builders import result
+from rich.console import Console
+
+from partywall.core.errors import UsageProblem
+from partywall.report import growth as view
+from partywall.results import bounds, document
+from partywall.results.caps import Cap, Caps, Got
+from partywall.results.growth import Growth, Left, Operation, Raised
+
+SAID = result()
+OTHER = SAID.kernel.model_copy(update={"build_id": "0" * 40})
+
+
+def got(done: int, error: str | None = None, *, full: bool = False) -> Got:
+    return Got(done=done, error=error, killed=False, full=full, processes=1)
+
+
+def cap(title: str, taken: Got, beside: Got, limit: tuple[str, str] | None = None) -> Cap:
+    knob, value = limit or (None, None)
+    return Cap(
+        title=title,
+        operation=f"one of {title}",
+        tries=8,
+        before=got(8),
+        taken=taken,
+        beside=beside,
+        after=got(8),
+        knob=knob,
+        value=value,
+    )
+
+
+def caps(*operations: Cap, **changed: Any) -> Caps:
+    usual: dict[str, Any] = {
+        "created": SAID.created,
+        "kernel": SAID.kernel,
+        "environment": SAID.environment,
+        "users": "host",
+        "memory": 1024,
+        "operations": list(operations),
+        "failed": [],
+    }
+    return Caps(**usual | changed)
+
+
+def operation(title: str, *raised: tuple[str, float], left: tuple[Left, ...] = ()) -> Operation:
+    return Operation(
+        title=title,
+        operation=f"one of {title}",
+        count=128,
+        least=0.02,
+        kept=not left,
+        confirmed=True,
+        left=list(left),
+        raised=[Raised(name=name, each=each, returned=1.0) for name, each in raised],
+    )
+
+
+def growth(*operations: Operation) -> Growth:
+    return Growth(
+        created=SAID.created,
+        kernel=SAID.kernel,
+        environment=SAID.environment,
+        containers=2,
+        operations=list(operations),
+        failed=[],
+    )
+
+
+def shown(found: Growth) -> str:
+    out = io.StringIO()
+    view.render(found, Console(file=out, width=80), everything=True)
+    return out.getvalue()
+
+
+def limits(found: Growth) -> dict[str, str | None]:
+    (one,) = found.operations
+    return {counter.name: counter.limit for counter in one.raised}
+
+
+def test_a_counter_counts_towards_the_limit_that_it_fills() -> None:
+    pipes = operation("hold/pipe", ("nr_files", 2.0), ("inodes", 1.0), ("pages", 16.0))
+    files = cap("hold/pipe", got(48051, "ENFILE"), got(0, "ENFILE"), ("fs.file-max", "96154"))
+    found = bounds.joined(growth(pipes), caps(files))
+    assert limits(found) == {"nr_files": "fs.file-max", "inodes": None, "pages": None}
+    assert found.operations[0].raised[0].filled == 0.999
+    text = " ".join(shown(found).split())
+    assert "counts towards fs.file-max: one container can have 100% of it" in text
+    assert "bounded for all by fs.file-max = 96154: 48,051 of them, then ENFILE" in text
+
+
+@pytest.mark.parametrize(
+    ("taken", "value", "known"),
+    [
+        (128, "128", True),
+        # A part of it was there before.
+        (118, "128", True),
+        # So large a part that it may be another number that comes near.
+        (3071, "4096", False),
+        # More than there can be.
+        (132, "128", False),
+        # A soft limit, a pressure and a hard one.
+        (21000, "10545 14061 21090", True),
+        (18, "0", False),
+        (18, "unlimited", False),
+    ],
+)
+def test_a_counter_that_does_not_come_to_the_limit_is_none_of_it(
+    taken: int, value: str, known: bool
+) -> None:
+    one = operation("hold/x", ("count", 1.0))
+    limit = cap("hold/x", got(taken, "EAGAIN"), got(0, "EAGAIN"), ("kernel.x", value))
+    assert limits(bounds.joined(growth(one), caps(limit))) == {"count": "kernel.x" * known or None}
+
+
+def test_a_limit_without_a_name_is_of_no_counter() -> None:
+    one = operation("hold/x", ("count", 1.0))
+    found = bounds.joined(growth(one), caps(cap("hold/x", got(128, "ENOSPC"), got(0))))
+    assert limits(found) == {"count": None}
+    assert "bounded for all, by no limit that was tried: 128 of them" in shown(found)
+
+
+NAME = Left(
+    kind="slab",
+    what="dentry",
+    made_by=("__d_alloc",),
+    objects=1.0,
+    bytes=192.0,
+    charged=1.0,
+    after={"gone": 1.0, "reclaimed": 0.0, "ended": 0.0},
+)
+
+
+@pytest.mark.parametrize(
+    ("taken", "words"),
+    [
+        (got(2_000_000), "bounded by nothing that one container came to: 2,000,000 of them"),
+        (got(2_000_000, full=True), "bounded by its container's memory limit alone"),
+        (got(400, "ENOSPC"), "for each container or process by itself: 400 of them, then ENOSPC"),
+    ],
+)
+def test_what_an_operation_leaves_is_told_with_what_bounds_it(taken: Got, words: str) -> None:
+    one = operation("negative/unique", left=(NAME,))
+    found = bounds.joined(growth(one), caps(cap("negative/unique", taken, got(8))))
+    assert words in " ".join(shown(found).split())
+
+
+def test_what_was_not_tried_has_no_bound() -> None:
+    tried = cap("hold/x", got(1), got(1)).model_copy(update={"taken": None, "beside": None})
+    one = operation("hold/x", ("count", 1.0))
+    for others in (caps(tried), caps()):
+        assert bounds.joined(growth(one), others).operations[0].bound is None
+
+
+@pytest.mark.parametrize("other", [{"kernel": OTHER}, {"users": "own"}])
+def test_caps_of_other_kernels_and_users_bound_nothing(other: dict[str, Any]) -> None:
+    with pytest.raises(UsageProblem):
+        bounds.joined(growth(operation("hold/x")), caps(**other))
+
+
+def test_what_was_saved_is_shown_with_what_bounds_it(tmp_path: Path) -> None:
+    saved, tried = tmp_path / "growth.json", tmp_path / "caps.json"
+    grown = growth(operation("hold/x", ("count", 1.0)))
+    limit = caps(cap("hold/x", got(128, "EAGAIN"), got(0), ("kernel.x", "128")))
+    saved.write_text(document.dump(grown))
+    tried.write_text(document.dump(limit))
+    run = functools.partial(commands.run, "growth")
+    together = bounds.joined(grown, limit)
+    assert run(saved, "--caps", tried) == (0, shown(together), "")
+    assert run(saved, "--caps", tried, "--json") == (0, document.dump(together), "")
+    tried.write_text(document.dump(caps(users="own")))
+    status, _, error = run(saved, "--caps", tried)
+    assert status == 2
+    assert "user namespaces" in error
