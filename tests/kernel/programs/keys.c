@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Fills a keyring with keys, drops it with them, and says what stays charged.
+ * Fills a keyring with keys, drops it with them, and says what stays charged: as it is,
+ * cleared before, and given to another user before.
  *
  *	keys COUNT
  *
@@ -37,19 +38,25 @@ static void fill(long ring, int count)
 	}
 }
 
-static void drop(int count, int clear)
+enum way { DROPPED, CLEARED, GIVEN };
+
+static void drop(int count, enum way way)
 {
 	long ring = syscall(SYS_add_key, "keyring", "many", NULL, 0,
 			    KEY_SPEC_PROCESS_KEYRING);
 
 	must(ring >= 0, "a keyring");
 	fill(ring, count);
-	if (clear)
+	if (way == CLEARED)
 		must(!syscall(SYS_keyctl, KEYCTL_CLEAR, ring), "clear");
+	/* A user who may have 20,000 bytes. */
+	if (way == GIVEN)
+		must(!syscall(SYS_keyctl, KEYCTL_CHOWN, ring, 1, -1) || errno == EDQUOT,
+		     "another owner");
 	_exit(0);
 }
 
-static void left(const char *way, int count, int clear)
+static void left(const char *name, int count, enum way way)
 {
 	long before_keys, before_bytes, keys, bytes;
 	int tries;
@@ -57,7 +64,7 @@ static void left(const char *way, int count, int clear)
 	charged(&before_keys, &before_bytes);
 	fflush(stdout);
 	if (!fork())
-		drop(count, clear);
+		drop(count, way);
 	must(all_ended(), "filling a keyring");
 	charged(&keys, &bytes);
 	for (tries = 0; keys > before_keys && tries < 6000; tries++) {
@@ -65,7 +72,9 @@ static void left(const char *way, int count, int clear)
 		charged(&keys, &bytes);
 	}
 	must(keys == before_keys, "the keys to go");
-	printf("%s: %ld bytes\n", way, bytes - before_bytes);
+	/* The two numbers were not read at one time. */
+	charged(&keys, &bytes);
+	printf("%s: %ld bytes\n", name, bytes - before_bytes);
 }
 
 int main(int argc, char **argv)
@@ -73,7 +82,8 @@ int main(int argc, char **argv)
 	int count = argc > 1 ? atoi(argv[1]) : 0;
 
 	must(count > 0, "COUNT");
-	left("dropped", count, 0);
-	left("cleared", count, 1);
+	left("dropped", count, DROPPED);
+	left("cleared", count, CLEARED);
+	left("given", count, GIVEN);
 	return 0;
 }

@@ -5,8 +5,10 @@
  *	named COUNT
  *
  * In a file system of FUSE, which drops such a name and adds it again with the file: for open(),
- * where the server can't make and open in one; other calls ask it for the name anew.
- * Prints by how much the number of names that are not there has grown when all is unmounted.
+ * where the server can't make and open in one; other calls, and O_EXCL,
+ * ask it for the name anew. Prints by how much the number of names that are not there has
+ * grown: when twice as many were asked for, when half of these are files, and when all is
+ * unmounted.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -92,7 +94,7 @@ int main(int argc, char **argv)
 	int fd = open("/dev/fuse", O_RDWR), count = argc > 1 ? atoi(argv[1]) : 0, file, n;
 	char options[128], path[64];
 	struct stat found;
-	long before;
+	long before, known, made;
 
 	must(count > 0, "COUNT");
 	must(fd >= 0, "/dev/fuse");
@@ -103,15 +105,20 @@ int main(int argc, char **argv)
 		serve(fd);
 	close(fd);
 	before = counted();
-	for (n = 0; n < count; n++) {
+	for (n = 0; n < 2 * count; n++) {
 		snprintf(path, sizeof(path), AT "/%d", n);
 		must(stat(path, &found) < 0 && errno == ENOENT, "a name that is not there");
+	}
+	known = counted();
+	for (n = 0; n < count; n++) {
+		snprintf(path, sizeof(path), AT "/%d", n);
 		file = open(path, O_CREAT | O_RDWR, 0644);
 		must(file >= 0, "making a file");
 		close(file);
 	}
+	made = counted();
 	must(!umount(AT), "umount");
 	must(all_ended(), "the server");
-	printf("%ld more\n", counted() - before);
+	printf("known %ld made %ld left %ld\n", known - before, made - before, counted() - before);
 	return 0;
 }
