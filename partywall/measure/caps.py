@@ -62,12 +62,7 @@ def caps(
     taken as can be had; ``memory``: MiB of the guest. Raise what the first failed of if all
     did; UsageProblem if a workload can't be done without end.
     """
-    counted = next((one for one in wanted.workloads if one.counted), None)
-    if counted is not None:
-        raise UsageProblem(
-            f"{counted.title} has to know how many there will be, so it can't use up all",
-            "leave it out",
-        )
+    require_endless(wanted.workloads)
     require(wanted.kernel, _OPTIONS, "partywall caps")
     plan = sweep.plan_of(replace(wanted, topology=Topology(2, 1)))
     rounds = [Round(one) for one in wanted.workloads]
@@ -85,6 +80,17 @@ def caps(
         operations=found,
         failed=sweep.failures(rounds, became),
     )
+
+
+def require_endless(wanted: Sequence[Workload]) -> None:
+    """Raise UsageProblem if one can't go on until there is no more."""
+    # What keeps what it makes is refused at some time; else it has no need of a number.
+    counted = next((one for one in wanted if one.counted and not one.keeps), None)
+    if counted is not None:
+        raise UsageProblem(
+            f"{counted.title} has to know how many there will be, so it can't use up all",
+            "leave it out",
+        )
 
 
 class _How:

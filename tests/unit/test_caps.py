@@ -16,11 +16,8 @@ from rich.console import Console
 
 from partywall import workloads
 from partywall.core.errors import UsageProblem
-from partywall.core.progress import Quiet
 from partywall.guest import oci
-from partywall.kernels import Kernel
 from partywall.measure import caps as measuring
-from partywall.measure.run import Wanted
 from partywall.report import caps as view
 from partywall.results import document
 from partywall.results.caps import Cap, Caps, Got, Verdict
@@ -142,10 +139,11 @@ def test_what_was_saved_is_shown_again_and_held_against_a_limit(tmp_path: Path) 
 
 
 def test_what_has_to_know_how_many_there_will_be_can_not_use_up_all() -> None:
-    kernel = Kernel("test", "6.12", Path("image"), Path("vmlinux"), modules=None, config=None)
-    wanted = Wanted(kernel=kernel, workloads=workloads.select(["overlay/copy-up"]))
+    library = [one for one, _ in workloads.load()]
+    measuring.require_endless(measuring.tried(library))
+    measuring.require_endless(workloads.select(["negative/unique", "overlay/create"]))
     with pytest.raises(UsageProblem, match="overlay/copy-up has to know"):
-        measuring.caps(wanted, Quiet())
+        measuring.require_endless(workloads.select(["negative/unique", "overlay/copy-up"]))
 
 
 def test_users_of_containers_are_the_same_if_asked_for() -> None:
