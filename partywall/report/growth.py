@@ -13,7 +13,7 @@ from rich.text import Text
 from partywall.report.blocks import columns, indent, more, print_blocks, text
 from partywall.report.memory import BOOKS
 from partywall.report.words import count, rate
-from partywall.results.growth import Bound, Growth, Left, Operation, Verdict
+from partywall.results.growth import Bound, Growth, Left, Operation, Raised, Verdict
 
 SHOWN = 20
 """Kinds of objects of each verdict that are shown unless all are asked for."""
@@ -96,12 +96,12 @@ def _unsettled(found: Growth, everything: bool) -> Iterator[RenderableType]:
 def _raised(found: Growth, everything: bool) -> Iterator[RenderableType]:
     """Rows of counters, those that most operations raise first."""
     who: dict[str, list[tuple[float, str]]] = defaultdict(list)
-    limits: dict[str, set[tuple[str, float]]] = defaultdict(set)
+    limits: dict[str, str] = {}
     for one in found.operations:
         for counter in one.raised:
             who[counter.name].append((counter.each, one.title))
-            if counter.limit is not None and counter.filled is not None:
-                limits[counter.name].add((counter.limit, counter.filled))
+            if counter.limit is not None:
+                limits[counter.name] = _limit(counter)
     if not who:
         yield indent(text("none"), 2)
         return
@@ -115,7 +115,7 @@ def _raised(found: Growth, everything: bool) -> Iterator[RenderableType]:
         named = titles if everything else titles[:3]
         rest = f" and {len(titles) - len(named)} more" if titles[len(named) :] else ""
         words = [text(", ".join(named) + rest)]
-        words += [text(_limit(limit, share)) for limit, share in _fullest(limits[name])]
+        words += [text(limits[name])] if name in limits else []
         told = Group(text(name, "magenta"), *(indent(one, 2) for one in words))
         table.add_row(rate(most), f"{len(titles)}", told)
     yield table
@@ -123,13 +123,13 @@ def _raised(found: Growth, everything: bool) -> Iterator[RenderableType]:
         yield more(len(rows) - len(shown), "counter")
 
 
-def _fullest(limits: set[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Each limit once, as full as any operation made it."""
-    return sorted(dict(sorted(limits)).items())
-
-
-def _limit(limit: str, share: float) -> str:
-    return f"counts towards {limit}: one container can have {min(share, 1):.0%} of it"
+def _limit(counter: Raised) -> str:
+    """Which limit a counter is the count of, in words."""
+    verb, others = "is", ""
+    if counter.alike:
+        verb, others = "may be", f", as {count(counter.alike, 'other')} may"
+    share = f"{min(counter.filled or 0, 1):.0%}"
+    return f"{verb} what {counter.limit} counts{others}: one container can have {share} of it"
 
 
 def _together(every: list[Left]) -> Left:

@@ -3,25 +3,39 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
+
 from partywall.core.errors import UsageProblem
-from partywall.results.caps import Cap, Caps
-from partywall.results.growth import Bound, Growth, Operation, Raised
+from partywall.results.caps import Cap, Caps, Got
+from partywall.results.growth import Bound, Growth, Operation
 
 FULL = (0.9, 1.02)
-"""How full a limit is when nobody gets more, by what one container's operations make a counter:
+"""How full a limit is when nobody gets more, by what one container's operations make of a counter:
 the rest of the machine has some of it, and its neighbour had some."""
 
 
 def joined(growth: Growth, caps: Caps) -> Growth:
     """Return what operations leave behind, with what bounds it.
 
-    A counter counts towards a limit if both were found by themselves, and the operations that
-    reached the limit make of the counter what the limit is: see `FULL`. UsageProblem if the
-    caps are others.
+    A counter may be what a limit counts if each operation that ran into the limit made of
+    it as much as the limit is (`FULL`), and none made more. UsageProblem if the caps are
+    others: see `require_same`.
     """
     require_same(caps, growth.kernel.build_id)
-    by = {one.title: one for one in caps.operations}
-    operations = [_bounded(one, by.get(one.title)) for one in growth.operations]
+    by = {one.title: _bound(one, one.taken) for one in caps.operations if one.taken is not None}
+    known = _limits([(one, by[one.title]) for one in growth.operations if one.title in by])
+    operations = [
+        one.model_copy(
+            update={
+                "bound": by.get(one.title),
+                "raised": [
+                    counter.model_copy(update=known.get(counter.name, {})) for counter in one.raised
+                ],
+            }
+        )
+        for one in growth.operations
+    ]
     return growth.model_copy(update={"operations": operations})
 
 
@@ -39,32 +53,52 @@ def require_same(caps: Caps, build_id: str) -> None:
         )
 
 
-def _bounded(operation: Operation, cap: Cap | None) -> Operation:
-    if cap is None or cap.taken is None:
-        return operation
-    bound = Bound(
+def _bound(cap: Cap, taken: Got) -> Bound:
+    return Bound(
         verdict=cap.verdict,
-        taken=cap.taken.done,
-        error=cap.taken.error,
+        taken=taken.done,
+        error=taken.error,
         knob=cap.knob,
         value=cap.value,
     )
-    raised = [_counted(one, bound) for one in operation.raised]
-    return operation.model_copy(update={"bound": bound, "raised": raised})
 
 
-def _counted(counter: Raised, bound: Bound) -> Raised:
-    """Return a counter with its limit, if it is what the limit is of."""
-    filled = [
-        counter.each * bound.taken / value
-        for value in _numbers(bound.value)
-        if bound.knob is not None and FULL[0] <= counter.each * bound.taken / value <= FULL[1]
-    ]
-    if not filled:
-        return counter
-    return counter.model_copy(update={"limit": bound.knob, "filled": round(max(filled), 3)})
+def _limits(tried: Sequence[tuple[Operation, Bound]]) -> dict[str, dict[str, object]]:
+    """Return what is to be said of counters, by their names: fields of `Raised`."""
+    # How high each operation brought it.
+    made: dict[str, dict[str, float]] = defaultdict(dict)
+    ran_into: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for operation, bound in tried:
+        for counter in operation.raised:
+            made[counter.name][operation.title] = counter.each * bound.taken
+        if bound.knob is not None and bound.value is not None:
+            ran_into[bound.knob, bound.value].add(operation.title)
+    said: dict[str, dict[str, object]] = {}
+    for (knob, value), titles in sorted(ran_into.items()):
+        filled = {
+            name: share
+            for name, high in made.items()
+            if (share := _filled(high, titles, value)) is not None
+        }
+        for name, share in filled.items():
+            said[name] = {"limit": knob, "filled": round(share, 3), "alike": len(filled) - 1}
+    return said
 
 
-def _numbers(value: str | None) -> list[int]:
+def _filled(high: dict[str, float], titles: set[str], value: str) -> float | None:
+    """Return how full operations make a limit by a counter; None if it is not what that counts.
+
+    ``titles``: of those that ran into it.
+    """
+    if not titles <= set(high):
+        return None
+    for limit in _numbers(value):
+        shares = [high[title] / limit for title in titles]
+        if min(shares) >= FULL[0] and max(high.values()) / limit <= FULL[1]:
+            return max(shares)
+    return None
+
+
+def _numbers(value: str) -> list[int]:
     """Return those that a limit is set to: several, where it has a soft one and a hard one."""
-    return [int(word) for word in (value or "").split() if word.isdigit() and int(word)]
+    return [int(word) for word in value.split() if word.isdigit() and int(word)]

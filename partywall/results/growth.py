@@ -100,11 +100,14 @@ class Raised(Model):
     )
     limit: str | None = Field(
         default=None,
-        description="The limit of all that it counts towards, by name; None if none is known.",
+        description="The limit of all that it may be the count of, by name; None if of none.",
     )
     filled: float | None = Field(
         default=None,
         description="How much of that limit one container's operations had when it got no more.",
+    )
+    alike: int | None = Field(
+        default=None, description="Other counters of which that limit may be as well."
     )
 
 

@@ -97,7 +97,7 @@ def test_a_counter_counts_towards_the_limit_that_it_fills() -> None:
     assert limits(found) == {"nr_files": "fs.file-max", "inodes": None, "pages": None}
     assert found.operations[0].raised[0].filled == 0.999
     text = " ".join(shown(found).split())
-    assert "counts towards fs.file-max: one container can have 100% of it" in text
+    assert "is what fs.file-max counts of which one container can have 100%" in text
     assert "bounded for all by fs.file-max = 96154: 48,051 of them, then ENFILE" in text
 
 
@@ -123,6 +123,40 @@ def test_a_counter_that_does_not_come_to_the_limit_is_none_of_it(
     one = operation("hold/x", ("count", 1.0))
     limit = cap("hold/x", got(taken, "EAGAIN"), got(0, "EAGAIN"), ("kernel.x", value))
     assert limits(bounds.joined(growth(one), caps(limit))) == {"count": "kernel.x" * known or None}
+
+
+def test_what_rises_with_others_is_told_by_where_it_does_not_come_to_the_limit() -> None:
+    """Each file has a name; each watch is a file, and pipes have one name for two files."""
+    operations = (
+        operation("hold/eventfd", ("nr_files", 1.0), ("nr_dentry", 1.0)),
+        operation("hold/pipe", ("nr_files", 2.0), ("nr_dentry", 1.0)),
+        operation("hold/inotify", ("nr_files", 1.0), ("nr_dentry", 1.0), ("instances", 1.0)),
+        operation("hold/thread", ("nr_threads", 1.0), ("users", 1.0)),
+        operation("hold/not-tried", ("nr_files", 1.0)),
+    )
+    files, watches = ("fs.file-max", "1000"), ("fs.inotify.max_user_instances", "128")
+    tried = caps(
+        cap("hold/eventfd", got(990, "ENFILE"), got(0), files),
+        cap("hold/pipe", got(495, "ENFILE"), got(0), files),
+        cap("hold/inotify", got(128, "EMFILE"), got(0), watches),
+        cap("hold/thread", got(99, "EAGAIN"), got(0), ("kernel.threads-max", "100")),
+    )
+    found = bounds.joined(growth(*operations), tried)
+    said = {
+        (one.title, counter.name): (counter.limit, counter.alike)
+        for one in found.operations
+        for counter in one.raised
+        if counter.limit is not None
+    }
+    by_files = ("hold/eventfd", "hold/pipe", "hold/inotify", "hold/not-tried")
+    assert said == {
+        **{(title, "nr_files"): ("fs.file-max", 0) for title in by_files},
+        ("hold/inotify", "instances"): ("fs.inotify.max_user_instances", 0),
+        ("hold/thread", "nr_threads"): ("kernel.threads-max", 1),
+        ("hold/thread", "users"): ("kernel.threads-max", 1),
+    }
+    text = " ".join(shown(found).split())
+    assert "may be what kernel.threads-max counts, or one of 1 other, of which" in text
 
 
 def test_a_limit_without_a_name_is_of_no_counter() -> None:
