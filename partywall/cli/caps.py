@@ -41,7 +41,7 @@ _TO_MEASURE = TO_MEASURE | {
 @commands.command("caps", reader=Reader.PLATFORM, examples=("partywall caps --json",))
 @click.argument("file", required=False, type=FILE)
 @kernel_options
-@names_option("Operations that keep what they make, may be given again; all if not given.")
+@names_option("Operations, may be given again; if not given, all that keep what they make.")
 @click.option(
     "--users",
     type=click.Choice(["host", "shared", "own"]),

@@ -15,6 +15,9 @@ FULL = (0.9, 1.02)
 the rest of the machine has some of it, and its neighbour had some."""
 
 
+_NOTHING: dict[str, object] = {"limit": None, "filled": None, "alike": None}
+
+
 def joined(growth: Growth, caps: Caps) -> Growth:
     """Return what operations leave behind, with what bounds it.
 
@@ -30,7 +33,8 @@ def joined(growth: Growth, caps: Caps) -> Growth:
             update={
                 "bound": by.get(one.title),
                 "raised": [
-                    counter.model_copy(update=known.get(counter.name, {})) for counter in one.raised
+                    counter.model_copy(update=_NOTHING | known.get(counter.name, {}))
+                    for counter in one.raised
                 ],
             }
         )

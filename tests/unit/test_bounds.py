@@ -97,7 +97,7 @@ def test_a_counter_counts_towards_the_limit_that_it_fills() -> None:
     assert limits(found) == {"nr_files": "fs.file-max", "inodes": None, "pages": None}
     assert found.operations[0].raised[0].filled == 0.999
     text = " ".join(shown(found).split())
-    assert "is what fs.file-max counts of which one container can have 100%" in text
+    assert "is what fs.file-max counts: one container can have 100% of it" in text
     assert "bounded for all by fs.file-max = 96154: 48,051 of them, then ENFILE" in text
 
 
@@ -156,7 +156,10 @@ def test_what_rises_with_others_is_told_by_where_it_does_not_come_to_the_limit()
         ("hold/thread", "users"): ("kernel.threads-max", 1),
     }
     text = " ".join(shown(found).split())
-    assert "may be what kernel.threads-max counts, or one of 1 other, of which" in text
+    assert (
+        "may be what kernel.threads-max counts, as 1 other may: one container can have 99% of it"
+        in text
+    )
 
 
 def test_a_limit_without_a_name_is_of_no_counter() -> None:
