@@ -185,12 +185,13 @@ _SAID = ("before", "taken", "beside", "after")
 
 
 def _got(text: str) -> Got:
-    done, error, killed, processes, full = map(int, text.split(","))
+    done, error, killed, processes, full, reclaimed = map(int, text.split(","))
     return Got(
         done=done,
         error=errno.errorcode.get(error, str(error)) if error else None,
         killed=bool(killed),
         full=bool(full),
+        reclaimed=bool(reclaimed),
         processes=processes,
     )
 

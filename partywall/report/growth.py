@@ -124,12 +124,11 @@ def _raised(found: Growth, everything: bool) -> Iterator[RenderableType]:
 
 
 def _limit(counter: Raised) -> str:
-    """Which limit a counter is the count of, in words."""
-    verb, others = "is", ""
-    if counter.alike:
-        verb, others = "may be", f", as {count(counter.alike, 'other')} may"
+    """Which limit a counter may be the count of, in words."""
+    others = count(counter.alike, "other") if counter.alike else "no other that was seen"
     share = f"{min(counter.filled or 0, 1):.0%}"
-    return f"{verb} what {counter.limit} counts{others}: one container can have {share} of it"
+    words = f"may be what {counter.limit} counts, and {others} may"
+    return f"{words}: one container can have {share} of it"
 
 
 def _together(every: list[Left]) -> Left:
@@ -211,15 +210,22 @@ def _bounded(bound: Bound | None) -> list[Text]:
     if bound is None:
         return []
     words = {
-        "cap": f"bounded for all by {bound.knob} = {bound.value}"
-        if bound.knob
-        else "bounded for all, by no limit that was tried",
         "own": "bounded for each container or process by itself",
         "memory": "bounded by its container's memory limit alone",
-        "not reached": "bounded by nothing that one container came to",
+        "not reached": "bounded by its container's memory limit alone, by reclaim"
+        if bound.reclaimed
+        else "bounded by nothing that one container came to",
     }
+    if bound.verdict == "cap":
+        words["cap"] = "bounded for all, by no limit that was tried"
+        if bound.killed:
+            words["cap"] = "bounded by the machine's memory, within its container's limit"
+        if bound.knob:
+            words["cap"] = f"bounded for all by {bound.knob} = {bound.value}"
     then = f", then {bound.error}" if bound.error else ""
-    return [text(f"{words[bound.verdict]}: {bound.taken:,} of them{then}")]
+    if bound.error == "ETIMEDOUT":
+        then = ", then it waits without end"
+    return [text(f"{words.get(bound.verdict, bound.verdict)}: {bound.taken:,} of them{then}")]
 
 
 def _taken_back(left: Left) -> str:

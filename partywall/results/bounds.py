@@ -60,6 +60,8 @@ def require_same(caps: Caps, build_id: str) -> None:
 def _bound(cap: Cap, taken: Got) -> Bound:
     return Bound(
         verdict=cap.verdict,
+        killed=taken.killed and not taken.full,
+        reclaimed=taken.reclaimed,
         taken=taken.done,
         error=taken.error,
         knob=cap.knob,
@@ -77,15 +79,24 @@ def _limits(tried: Sequence[tuple[Operation, Bound]]) -> dict[str, dict[str, obj
             made[counter.name][operation.title] = counter.each * bound.taken
         if bound.knob is not None and bound.value is not None:
             ran_into[bound.knob, bound.value].add(operation.title)
-    said: dict[str, dict[str, object]] = {}
-    for (knob, value), titles in sorted(ran_into.items()):
-        filled = {
+    full: dict[str, dict[str, float]] = {
+        knob: {
             name: share
             for name, high in made.items()
             if (share := _filled(high, titles, value)) is not None
         }
-        for name, share in filled.items():
-            said[name] = {"limit": knob, "filled": round(share, 3), "alike": len(filled) - 1}
+        for (knob, value), titles in sorted(ran_into.items())
+    }
+    said: dict[str, dict[str, object]] = {}
+    for name in made:
+        may_be = {knob: shares[name] for knob, shares in full.items() if name in shares}
+        if may_be:
+            alike = {other for knob in may_be for other in full[knob]} - {name}
+            said[name] = {
+                "limit": " or ".join(may_be),
+                "filled": round(max(may_be.values()), 3),
+                "alike": len(alike),
+            }
     return said
 
 

@@ -23,6 +23,11 @@ class Got(Model):
     error: str | None = Field(description="What the next one failed with, as errno has it.")
     killed: bool = Field(description="A process of it was killed.")
     full: bool = Field(description="The container came to its limit of memory.")
+    reclaimed: bool = Field(
+        default=False,
+        description="It came to that limit, and could have more as what it had was reclaimed, or "
+        "not even that. False in what is older.",
+    )
     processes: int = Field(description="Those that got any; 0 where one alone tries.")
 
 

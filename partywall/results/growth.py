@@ -82,7 +82,13 @@ class Bound(Model):
     verdict: Reached = Field(
         description="'cap': one container can use up what all need; 'own': each container or "
         "process has a limit of its own; 'memory': its container's memory limit came first; "
-        "'not reached': nothing did, in the time that it had."
+        "'not reached': it was refused nothing, in the time that it had."
+    )
+    killed: bool = Field(
+        description="A process of it was killed, within the container's own limit of memory."
+    )
+    reclaimed: bool = Field(
+        description="At the container's limit of memory it could have more, by reclaim."
     )
     taken: int = Field(description="Operations that were done.")
     error: str | None = Field(description="What the next one failed with, as errno has it.")
@@ -100,7 +106,8 @@ class Raised(Model):
     )
     limit: str | None = Field(
         default=None,
-        description="The limit of all that it may be the count of, by name; None if of none.",
+        description="The limit of all that it may be the count of, by name, or several; None if "
+        "of none.",
     )
     filled: float | None = Field(
         default=None,

@@ -131,7 +131,7 @@ LIMITS = {
 @pytest.fixture(scope="module")
 def debian(kernel: Kernel) -> dict[str, Cap]:
     """What is found of Debian's kernel."""
-    chosen = workloads.select([*LIMITS, "hold/process", "hold/semaphores"])
+    chosen = workloads.select([*LIMITS, "hold/process", "hold/semaphores", "negative/unique"])
     found = caps.caps(Wanted(kernel=kernel, workloads=chosen), Quiet())
     assert not found.failed
     return by_title(found.operations)
@@ -155,3 +155,10 @@ def test_what_a_container_pays_for_is_bounded_by_its_memory(debian: dict[str, Ca
     assert one.taken is not None
     assert one.taken.full
     assert one.verdict == "memory"
+
+
+def test_names_that_are_not_there_come_to_no_limit(debian: dict[str, Cap]) -> None:
+    one = debian["negative/unique"]
+    assert one.taken is not None
+    assert (one.verdict, one.taken.error, one.stays) == ("not reached", None, False)
+    assert one.taken.done > 1000

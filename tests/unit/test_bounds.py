@@ -23,8 +23,8 @@ SAID = result()
 OTHER = SAID.kernel.model_copy(update={"build_id": "0" * 40})
 
 
-def got(done: int, error: str | None = None, *, full: bool = False) -> Got:
-    return Got(done=done, error=error, killed=False, full=full, processes=1)
+def got(done: int, error: str | None = None, **other: bool) -> Got:
+    return Got(**{"killed": False, "full": False} | other, done=done, error=error, processes=1)
 
 
 def cap(title: str, taken: Got, beside: Got, limit: tuple[str, str] | None = None) -> Cap:
@@ -97,7 +97,8 @@ def test_a_counter_counts_towards_the_limit_that_it_fills() -> None:
     assert limits(found) == {"nr_files": "fs.file-max", "inodes": None, "pages": None}
     assert found.operations[0].raised[0].filled == 0.999
     text = " ".join(shown(found).split())
-    assert "is what fs.file-max counts: one container can have 100% of it" in text
+    assert "may be what fs.file-max counts, and no other that was seen may: one" in text
+    assert "container can have 100% of it" in text
     assert "bounded for all by fs.file-max = 96154: 48,051 of them, then ENFILE" in text
 
 
@@ -156,10 +157,15 @@ def test_what_rises_with_others_is_told_by_where_it_does_not_come_to_the_limit()
         ("hold/thread", "users"): ("kernel.threads-max", 1),
     }
     text = " ".join(shown(found).split())
-    assert (
-        "may be what kernel.threads-max counts, as 1 other may: one container can have 99% of it"
-        in text
-    )
+    assert "may be what kernel.threads-max counts, and 1 other may: one container" in text
+
+
+def test_of_two_limits_that_a_counter_comes_to_both_are_said() -> None:
+    operations = [operation(f"hold/{name}", ("nr_files", 1.0)) for name in "ab"]
+    tried = [cap(f"hold/{name}", got(128, "EMFILE"), got(0), (name, "128")) for name in "ab"]
+    found = bounds.joined(growth(*operations), caps(*tried))
+    (counter,) = found.operations[1].raised
+    assert (counter.limit, counter.alike) == ("a or b", 0)
 
 
 def test_a_limit_without_a_name_is_of_no_counter() -> None:
@@ -185,6 +191,9 @@ NAME = Left(
     [
         (got(2_000_000), "bounded by nothing that one container came to: 2,000,000 of them"),
         (got(2_000_000, full=True), "bounded by its container's memory limit alone"),
+        (got(2_000_000, reclaimed=True), "by its container's memory limit alone, by reclaim"),
+        (got(500, killed=True), "bounded by the machine's memory, within its container's limit"),
+        (got(3, "ETIMEDOUT"), "3 of them, then it waits without end"),
         (got(400, "ENOSPC"), "for each container or process by itself: 400 of them, then ENOSPC"),
     ],
 )

@@ -26,8 +26,8 @@ from partywall.results.failures import Failure
 (INOTIFY,) = workloads.select(["hold/inotify"])
 
 SAID = (
-    "before=8,0,0,0,0 taken=128,24,0,1,0 beside=0,24,0,0,0 "
-    "limit=fs.inotify.max_user_instances=128 after=8,0,0,0,0"
+    "before=8,0,0,0,0,0 taken=128,24,0,1,0,0 beside=0,24,0,0,0,0 "
+    "limit=fs.inotify.max_user_instances=128 after=8,0,0,0,0,0"
 )
 
 
@@ -66,7 +66,7 @@ def test_what_the_referee_says_is_read() -> None:
 
 
 def test_a_limit_of_several_numbers_is_read_as_it_was_set() -> None:
-    one = measuring.parse("before=8,0,0,0,0 limit=net.ipv4.tcp_mem=10/20/30", INOTIFY)
+    one = measuring.parse("before=8,0,0,0,0,0 limit=net.ipv4.tcp_mem=10/20/30", INOTIFY)
     assert (one.knob, one.value) == ("net.ipv4.tcp_mem", "10 20 30")
     assert one.verdict == "not tried"
 

@@ -28,8 +28,8 @@ struct got {
 	unsigned long done;
 	int error, killed;
 	unsigned int processes;
-	/* Its cgroup was at its limit of memory. */
-	int full;
+	/* Its cgroup was at its limit of memory, and could have had no more; or could, by reclaim. */
+	int full, reclaimed;
 };
 
 static struct barrier *b;
@@ -60,23 +60,24 @@ static struct got asks(unsigned int who, unsigned int what, unsigned long count)
 		rest(0, MOMENT_NS);
 	}
 	return (struct got){ atomic_load(&ask->done), atomic_load(&ask->error),
-			     ask->killed, ask->processes, 0 };
+			     ask->killed, ask->processes, 0, 0 };
 }
 
 static void say(const char *who, struct got got)
 {
-	printf(" %s=%lu,%d,%d,%u,%d", who, got.done, got.error, got.killed, got.processes, got.full);
+	printf(" %s=%lu,%d,%d,%u,%d,%d", who, got.done, got.error, got.killed, got.processes, got.full,
+	       got.reclaimed);
 }
 
-/* How often the one that takes could have had no more memory. */
-static unsigned long out_of_memory(void)
+/* How often the one that takes had an event of its memory: "max", at its limit; "oom", no more. */
+static unsigned long memory_event(const char *name)
 {
 	char word[32];
 	unsigned long times;
 	FILE *events = fopen(CGROUP_OF(0) "/memory.events", "r");
 
 	while (events && fscanf(events, "%31s %lu", word, &times) == 2)
-		if (!strcmp(word, "oom")) {
+		if (!strcmp(word, name)) {
 			fclose(events);
 			return times;
 		}
@@ -132,7 +133,7 @@ static struct got lastingly(void)
 static void hold_round(unsigned int round, unsigned long seconds)
 {
 	struct got before, taken = { 0 }, beside = { 0 }, after = { 0 };
-	unsigned long short_before;
+	unsigned long short_before, limit_before;
 
 	for (unsigned int n = 0; n <= NEIGHBOUR; n++)
 		while (!atomic_load(&b->asks[n].ready)) {
@@ -146,9 +147,11 @@ static void hold_round(unsigned int round, unsigned long seconds)
 	if (before.done == tries) {
 		/* Nothing of it is to come back while the other one takes. */
 		rest(PAUSE_SECONDS, 0);
-		short_before = out_of_memory();
+		short_before = memory_event("oom");
+		limit_before = memory_event("max");
 		taken = asks(TAKER, TAKE, seconds);
-		taken.full = out_of_memory() != short_before;
+		taken.full = memory_event("oom") != short_before;
+		taken.reclaimed = memory_event("max") != limit_before;
 		say("taken", taken);
 		beside = lastingly();
 		say("beside", beside);

@@ -177,6 +177,7 @@ static void take_all(const struct plan *plan)
 {
 	long end = milliseconds() + 1000 * ask->count;
 	unsigned long before;
+	int refused = 0;
 	pid_t pid;
 
 	ask->processes = 0;
@@ -194,9 +195,15 @@ static void take_all(const struct plan *plan)
 		takers[taking++] = pid;
 		if (!stopped(end))
 			return;
-		/* A new process gets nothing: it is not each one's own limit. */
-		if (atomic_load(&ask->done) == before)
+		/* A new process gets nothing: it is not each one's own limit. What the one before
+		 * was refused for counts: this one may not have come to that.
+		 */
+		if (atomic_load(&ask->done) == before) {
+			if (refused)
+				atomic_store(&ask->error, refused);
 			return;
+		}
+		refused = atomic_load(&ask->error);
 		ask->processes++;
 	}
 	/* There may be more to have. */
