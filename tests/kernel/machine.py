@@ -187,7 +187,8 @@ def build(name: str) -> Path:
     return image.compile_static([PROGRAMS / f"{name}.c"], PROGRAMS, Quiet())
 
 
-def _initramfs(kernel: Kernel, job: Job) -> bytes:
+def initramfs(kernel: Kernel, job: Job) -> bytes:
+    """The archive that a guest boots from: programs, modules and tasks."""
     archive = Archive()
     for path in ("bin", "sbin", "dev", "proc", "sys", "etc", "tmp", "modules"):
         archive.directory(path)
@@ -207,19 +208,14 @@ def _initramfs(kernel: Kernel, job: Job) -> bytes:
     return archive.pack()
 
 
-def run(kernel: Kernel, job: Job) -> Ran:
-    """Boots the kernel, runs the tasks, and returns what was printed.
-
-    A guest that was brought down by a fault of its emulator is started again.
-    EnvironmentProblem if the image is of another kernel than its vmlinux.
-    """
-    machine = qemu.find()
+def settings(kernel: Kernel, job: Job) -> Settings:
+    """How the guest is run."""
     # Not KVM: where it is nested and slow its probe passes by chance, and guests hang.
     fast: Accel = "threads"
-    settings = Settings(
-        qemu=machine,
+    return Settings(
+        qemu=qemu.find(),
         kernel_image=kernel.image,
-        initramfs=(_initramfs(kernel, job),),
+        initramfs=(initramfs(kernel, job),),
         topology=Topology(1, job.cpus),
         plugin=None,
         timeout=job.timeout,
@@ -228,8 +224,17 @@ def run(kernel: Kernel, job: Job) -> Ran:
         memory=job.memory,
         second_line=True,
     )
+
+
+def run(kernel: Kernel, job: Job) -> Ran:
+    """Boots the kernel, runs the tasks, and returns what was printed.
+
+    A guest that was brought down by a fault of its emulator is started again.
+    EnvironmentProblem if the image is of another kernel than its vmlinux.
+    """
+    how = settings(kernel, job)
     for _ in range(emulator.ATTEMPTS):
-        with Guest(settings) as guest:
+        with Guest(how) as guest:
             guest.wait_for_end()
             ran = Ran(guest.console, guest.second)
         if not ran.stale_code():

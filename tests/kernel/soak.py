@@ -2,7 +2,8 @@
 """All topics' loads at once, under each sanitizer, on stock's kernel and ours side by side.
 
     .venv/bin/python tests/kernel/soak.py [--minutes M] [--sanitizer NAME]... [--kernel NAME]...
-                                          [--seed N] [--json FILE]
+                                          [--seed N] [--cpus N] [--json FILE]
+                                          [--pack DIR | --packed DIR]
 
 Prints a table: what each topic's load did, and what the kernel said meanwhile. Exit
 status 1 if ours said what stock's code cannot have, its guest did not come to its end, or
@@ -15,6 +16,7 @@ import json
 import signal
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -22,6 +24,7 @@ from typing import NoReturn
 import click
 import judge
 import loads
+import packed
 import reports
 from machine import Job, run
 from reports import Report
@@ -52,12 +55,16 @@ TITLES = {
 }
 KERNELS = ("stock", "partywall")
 
+CPUS = 4
+MEMORY = 1024
+"""MiB for each of them."""
+
 # Seconds that a guest takes besides: to boot, and to let things settle.
 _BESIDES = 180
 _INTERRUPTED = 130
 
 
-def job(seconds: int, seed: int) -> Job:
+def job(seconds: int, seed: int, cpus: int = CPUS) -> Job:
     """The guest that all loads run in."""
     files = loads.files(seed) | {"/soak/policy": image.apparmor_policy()}
     files |= image.with_libraries(image.tool("mke2fs"), "/sbin/mke2fs")
@@ -67,16 +74,22 @@ def job(seconds: int, seed: int) -> Job:
         loads.PROGRAMS,
         files=files,
         modules=["brd", "ext4", "overlay"],
-        memory=4096,
+        cpus=cpus,
+        memory=MEMORY * cpus,
         timeout=seconds + loads.PATIENCE + 1800,
     )
+
+
+def folder(sanitizer: str, name: str) -> str:
+    """Where a guest is among those that run elsewhere."""
+    return f"{name}-{sanitizer}"
 
 
 class Soak:
     """Runs guests, and remembers what stock's kernel said under each sanitizer."""
 
-    def __init__(self, what: Job, progress: Progress) -> None:
-        self.what, self.progress = what, progress
+    def __init__(self, what: Job, progress: Progress, packed: Path | None = None) -> None:
+        self.what, self.progress, self.packed = what, progress, packed
         self._stock: dict[str, frozenset[str]] = {}
 
     def __call__(self, sanitizer: str, name: str, kernel: Kernel, expected: float) -> Soaked:
@@ -84,7 +97,10 @@ class Soak:
         title = f"{TITLES[sanitizer]}, {name}"
         begun = time.monotonic()
         with self.progress.step(title, expected):
-            ran = run(kernel, self.what)
+            if self.packed is not None:
+                ran = packed.read(self.packed, folder(sanitizer, name), kernel)
+            else:
+                ran = run(kernel, self.what)
         spent = time.monotonic() - begun
         done = loads.done(ran.output("soak"))
         ended = ran.ended and ran.status("soak") is not None
@@ -126,31 +142,55 @@ def _keep(path: Path | None, runs: list[Soaked], minutes: float, seed: int) -> N
         write_whole(path, json.dumps(as_json(runs, minutes=minutes, seed=seed), indent=1) + "\n")
 
 
-def _soaks(
-    runs: list[Soaked],
-    minutes: float,
-    sanitizers: tuple[str, ...],
-    names: tuple[str, ...],
-    seed: int,
-    path: Path | None,
-    progress: Progress,
-) -> None:
-    expected = minutes * 60 + _BESIDES
-    wanted = [(sanitizer, name) for sanitizer in sanitizers for name in KERNELS if name in names]
-    whole = duration(expected * len(wanted))
-    progress.note(f"guests: {len(wanted)}, {whole} in all; kernels are built first; seed {seed}")
+@dataclass(frozen=True)
+class Asked:
+    """What is asked for.
+
+    ``pack``: a folder that guests are written to, to be run elsewhere; ``packed``: one in which
+    they ran.
+    """
+
+    minutes: float
+    sanitizers: tuple[str, ...]
+    names: tuple[str, ...]
+    seed: int
+    cpus: int
+    path: Path | None
+    pack: Path | None
+    packed: Path | None
+
+    @property
+    def wanted(self) -> list[tuple[str, str]]:
+        """Sanitizer and kernel of each guest, stock's first."""
+        return [(one, name) for one in self.sanitizers for name in KERNELS if name in self.names]
+
+
+def _soaks(runs: list[Soaked], asked: Asked, progress: Progress) -> None:
+    expected = 0.0 if asked.packed or asked.pack else asked.minutes * 60 + _BESIDES
+    wanted = asked.wanted
+    whole = duration(expected * len(wanted)) if expected else "elsewhere"
+    progress.note(
+        f"guests: {len(wanted)}, {whole} in all; kernels are built first; seed {asked.seed}"
+    )
     # At once, where there is no room or no right to write.
-    _keep(path, runs, minutes, seed)
-    soak = Soak(job(int(minutes * 60), seed), progress)
+    _keep(asked.path, runs, asked.minutes, asked.seed)
+    what = job(int(asked.minutes * 60), asked.seed, asked.cpus)
+    soak = Soak(what, progress, asked.packed)
     built = {
         one: kernels.resolve(Request(f"{one[1]}{SANITIZERS[one[0]]}"), progress) for one in wanted
     }
     for number, (sanitizer, name) in enumerate(wanted, start=1):
-        until = time.strftime("%H:%M", time.localtime(time.time() + expected))
+        if asked.pack is not None:
+            packed.write(asked.pack, folder(sanitizer, name), built[sanitizer, name], what)
+            continue
         title = f"{number} of {len(wanted)}: {TITLES[sanitizer]}, {name}"
-        progress.note(f"{title}: about {duration(expected)}, until {until}")
+        if expected:
+            until = time.strftime("%H:%M", time.localtime(time.time() + expected))
+            progress.note(f"{title}: about {duration(expected)}, until {until}")
         runs.append(soak(sanitizer, name, built[sanitizer, name], expected))
-        _keep(path, runs, minutes, seed)
+        _keep(asked.path, runs, asked.minutes, asked.seed)
+    if asked.pack is not None:
+        progress.note(f"take {asked.pack} to the machine, sh {asked.pack.name}/run, bring it back")
 
 
 @click.command()
@@ -173,6 +213,26 @@ def _soaks(
 )
 @click.option("--seed", default=1, show_default=True, help="Of the order of what loads do.")
 @click.option(
+    "--cpus",
+    default=CPUS,
+    show_default=True,
+    type=click.IntRange(1, 64),
+    help="Of each guest, with 1 GiB for each.",
+)
+@click.option(
+    "--pack",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write the guests there, to be run on another machine, and run none.",
+)
+@click.option(
+    "--packed",
+    "packed_in",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Judge what guests of --pack said there.",
+)
+@click.option(
     "--json",
     "path",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -183,6 +243,9 @@ def main(
     sanitizers: tuple[str, ...],
     names: tuple[str, ...],
     seed: int,
+    cpus: int,
+    pack: Path | None,
+    packed_in: Path | None,
     path: Path | None,
 ) -> None:
     """Run all topics' loads at once, under each sanitizer, on stock's kernel and ours."""
@@ -193,8 +256,18 @@ def main(
     status = 0
     try:
         with Terminal(Console(stderr=True)) as progress:
-            asked = sanitizers or tuple(one for one in SANITIZERS if one != "none")
-            _soaks(runs, minutes, asked, names or KERNELS, seed, path, progress)
+            usual = tuple(one for one in SANITIZERS if one != "none")
+            asked = Asked(
+                minutes=minutes,
+                sanitizers=sanitizers or usual,
+                names=names or KERNELS,
+                seed=seed,
+                cpus=cpus,
+                path=path,
+                pack=pack,
+                packed=packed_in,
+            )
+            _soaks(runs, asked, progress)
     except PartywallError as error:
         click.echo(f"soak: {error.message}", err=True)
         if error.hint:

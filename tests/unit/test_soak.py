@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import packed
 import pytest
 import soak
 from click.testing import CliRunner, Result
@@ -42,7 +44,7 @@ def signals() -> Iterator[None]:
 def soaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Result]:
     """Calls the command with kernels that say what is told by name; the rest are arguments."""
     monkeypatch.setattr(Kernel, "build_id", "ab")
-    monkeypatch.setattr(soak, "job", lambda seconds, seed: Job({}))
+    monkeypatch.setattr(soak, "job", lambda seconds, seed, cpus: Job({}, cpus=cpus))
 
     def resolve(request: Request, progress: Progress) -> Kernel:
         return Kernel(request.kernel, "6.12", tmp_path, tmp_path)
@@ -131,3 +133,46 @@ def test_problems_are_told_in_two_lines(soaks: Callable[..., Result], tmp_path: 
     assert done.exit_code == 3
     assert "kept.json" in done.output or "file" in done.output
     assert "gcc" not in done.output
+
+
+def test_guests_run_elsewhere_are_judged_here(soaks: Callable[..., Result], tmp_path: Path) -> None:
+    def nobody(name: str) -> Ran:
+        raise AssertionError(f"{name} ran here")
+
+    # The image of the kernel that the fixture resolves is a folder.
+    there = tmp_path / "there"
+    words = ("--sanitizer", "kasan", "--kernel", "partywall", "--cpus", "16", "--minutes", "1")
+    assert soaks(nobody, *words, "--packed", str(tmp_path)).exit_code == 3
+    guest_there = there / "partywall-kasan"
+    guest_there.mkdir(parents=True)
+    (guest_there / "console").write_text(WARNING.format(7))
+    (guest_there / "tasks").write_text(PRINTED.replace("\n", "\r\n"))
+    done = soaks(nobody, *words, "--packed", str(there))
+    assert done.exit_code == 1
+    assert "d_lru_add" in done.output
+    (guest_there / "tasks").write_text(f"KERNEL {'c' * 40}\n{PRINTED}")
+    done = soaks(nobody, *words, "--packed", str(there))
+    assert done.exit_code == 3
+    assert "another kernel" in done.output
+
+
+def test_a_packed_guest_has_all_it_needs(tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    image.write_bytes(b"a kernel")
+    kernel = Kernel("test", "6.12", image, tmp_path)
+    packed.write(tmp_path / "there", "one", kernel, Job({"a": "echo a"}, cpus=16, memory=16384))
+    place = tmp_path / "there" / "one"
+    assert (place / "kernel").read_bytes() == b"a kernel"
+    # It runs a QEMU of which it is told, here one that says its words.
+    says = tmp_path / "says"
+    says.write_text('#!/bin/sh\necho "$PWD"\nfor word; do echo "$word"; done\n')
+    says.chmod(0o755)
+    subprocess.run([tmp_path / "there" / "run"], env={"QEMU": str(says)}, check=True)
+    where, *words = (place / "said").read_text().split("\n")
+    assert where == str(place)
+    assert words[words.index("-smp") + 1] == "16"
+    assert "-qmp" not in words
+    named = [words[n + 1] for n, word in enumerate(words) if word in {"-kernel", "-initrd"}]
+    assert all((place / name).is_file() for name in named)
+    assert [word for word in words if word.startswith("file:")] == ["file:console", "file:tasks"]
+    assert not any(str(tmp_path) in word for word in words)
