@@ -56,8 +56,8 @@ TITLES = {
 KERNELS = ("stock", "partywall")
 
 CPUS = 4
-MEMORY = 1024
-"""MiB for each of them."""
+MEMORY = 4096
+"""MiB of a guest at least; a GiB for each CPU."""
 
 # Seconds that a guest takes besides: to boot, and to let things settle.
 _BESIDES = 180
@@ -75,7 +75,7 @@ def job(seconds: int, seed: int, cpus: int = CPUS) -> Job:
         files=files,
         modules=["brd", "ext4", "overlay"],
         cpus=cpus,
-        memory=MEMORY * cpus,
+        memory=max(MEMORY, cpus << 10),
         timeout=seconds + loads.PATIENCE + 1800,
     )
 
@@ -98,7 +98,7 @@ class Soak:
         begun = time.monotonic()
         with self.progress.step(title, expected):
             if self.packed is not None:
-                ran = packed.read(self.packed, folder(sanitizer, name), kernel)
+                ran = packed.read(self.packed, folder(sanitizer, name), kernel, self.what)
             else:
                 ran = run(kernel, self.what)
         spent = time.monotonic() - begun
@@ -168,10 +168,8 @@ class Asked:
 def _soaks(runs: list[Soaked], asked: Asked, progress: Progress) -> None:
     expected = 0.0 if asked.packed or asked.pack else asked.minutes * 60 + _BESIDES
     wanted = asked.wanted
-    whole = duration(expected * len(wanted)) if expected else "elsewhere"
-    progress.note(
-        f"guests: {len(wanted)}, {whole} in all; kernels are built first; seed {asked.seed}"
-    )
+    whole = f"{duration(expected * len(wanted))} in all" if expected else "run elsewhere"
+    progress.note(f"guests: {len(wanted)}, {whole}; kernels are built first; seed {asked.seed}")
     # At once, where there is no room or no right to write.
     _keep(asked.path, runs, asked.minutes, asked.seed)
     what = job(int(asked.minutes * 60), asked.seed, asked.cpus)
@@ -179,18 +177,17 @@ def _soaks(runs: list[Soaked], asked: Asked, progress: Progress) -> None:
     built = {
         one: kernels.resolve(Request(f"{one[1]}{SANITIZERS[one[0]]}"), progress) for one in wanted
     }
+    if asked.pack is not None:
+        packed.write(asked.pack, [(folder(*one), built[one]) for one in wanted], what)
+        progress.note(f"take {asked.pack.resolve()} there, sh its run, and bring it back")
+        return
     for number, (sanitizer, name) in enumerate(wanted, start=1):
-        if asked.pack is not None:
-            packed.write(asked.pack, folder(sanitizer, name), built[sanitizer, name], what)
-            continue
         title = f"{number} of {len(wanted)}: {TITLES[sanitizer]}, {name}"
         if expected:
             until = time.strftime("%H:%M", time.localtime(time.time() + expected))
             progress.note(f"{title}: about {duration(expected)}, until {until}")
         runs.append(soak(sanitizer, name, built[sanitizer, name], expected))
         _keep(asked.path, runs, asked.minutes, asked.seed)
-    if asked.pack is not None:
-        progress.note(f"take {asked.pack} to the machine, sh {asked.pack.name}/run, bring it back")
 
 
 @click.command()
@@ -217,7 +214,7 @@ def _soaks(runs: list[Soaked], asked: Asked, progress: Progress) -> None:
     default=CPUS,
     show_default=True,
     type=click.IntRange(1, 64),
-    help="Of each guest, with 1 GiB for each.",
+    help="Of each guest, with a GiB for each, and 4 at least.",
 )
 @click.option(
     "--pack",
@@ -249,6 +246,8 @@ def main(
     path: Path | None,
 ) -> None:
     """Run all topics' loads at once, under each sanitizer, on stock's kernel and ours."""
+    if pack is not None and (packed_in is not None or path is not None):
+        raise click.UsageError("--pack runs nothing: leave out --packed and --json")
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, _stop)
     guest.clean_up()

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import packed
 import pytest
 import soak
 from click.testing import CliRunner, Result
@@ -135,44 +135,95 @@ def test_problems_are_told_in_two_lines(soaks: Callable[..., Result], tmp_path: 
     assert "gcc" not in done.output
 
 
-def test_guests_run_elsewhere_are_judged_here(soaks: Callable[..., Result], tmp_path: Path) -> None:
+SAYS = """\
+#!/bin/sh
+{ pwd; for word; do echo "$word"; done; } >words
+grep -a -o 'echo [0-9a-f]\\{64\\}' initramfs | tail -1 | {
+	read -r echo id
+	printf 'TASK 0-packed begins\\r\\n%s\\r\\nTASK 0-packed ends 0\\r\\n' "$id"
+} >tasks
+cat "$PRINTED" >>tasks
+cat "$CONSOLE" >console
+"""
+"""A QEMU that runs nothing: what the guest says it finds by itself."""
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Runs what was packed below ``there``, with a console that says so."""
+    qemu = tmp_path / "says"
+    qemu.write_text(SAYS)
+    qemu.chmod(0o755)
+    (tmp_path / "printed").write_text(PRINTED)
+
+    def run(console: str) -> None:
+        (tmp_path / "console").write_text(console)
+        told = {"PRINTED": tmp_path / "printed", "CONSOLE": tmp_path / "console"}
+        environment = {name: str(path) for name, path in told.items()}
+        # Found from where it is called, not from where the guests are.
+        command = ["there/run"]
+        environment |= {"QEMU": "./says", "PATH": os.environ["PATH"]}
+        subprocess.run(command, cwd=tmp_path, env=environment, check=True)
+
+    return run
+
+
+def test_guests_run_elsewhere_are_judged_here(
+    soaks: Callable[..., Result],
+    monkeypatch: pytest.MonkeyPatch,
+    there: Callable[[str], None],
+    tmp_path: Path,
+) -> None:
     def nobody(name: str) -> Ran:
         raise AssertionError(f"{name} ran here")
 
-    # The image of the kernel that the fixture resolves is a folder.
-    there = tmp_path / "there"
-    words = ("--sanitizer", "kasan", "--kernel", "partywall", "--cpus", "16", "--minutes", "1")
-    assert soaks(nobody, *words, "--packed", str(tmp_path)).exit_code == 3
-    guest_there = there / "partywall-kasan"
-    guest_there.mkdir(parents=True)
-    (guest_there / "console").write_text(WARNING.format(7))
-    (guest_there / "tasks").write_text(PRINTED.replace("\n", "\r\n"))
-    done = soaks(nobody, *words, "--packed", str(there))
-    assert done.exit_code == 1
-    assert "d_lru_add" in done.output
-    (guest_there / "tasks").write_text(f"KERNEL {'c' * 40}\n{PRINTED}")
-    done = soaks(nobody, *words, "--packed", str(there))
-    assert done.exit_code == 3
-    assert "another kernel" in done.output
-
-
-def test_a_packed_guest_has_all_it_needs(tmp_path: Path) -> None:
     image = tmp_path / "image"
     image.write_bytes(b"a kernel")
-    kernel = Kernel("test", "6.12", image, tmp_path)
-    packed.write(tmp_path / "there", "one", kernel, Job({"a": "echo a"}, cpus=16, memory=16384))
-    place = tmp_path / "there" / "one"
-    assert (place / "kernel").read_bytes() == b"a kernel"
-    # It runs a QEMU of which it is told, here one that says its words.
-    says = tmp_path / "says"
-    says.write_text('#!/bin/sh\necho "$PWD"\nfor word; do echo "$word"; done\n')
-    says.chmod(0o755)
-    subprocess.run([tmp_path / "there" / "run"], env={"QEMU": str(says)}, check=True)
-    where, *words = (place / "said").read_text().split("\n")
+    monkeypatch.setattr(
+        kernels,
+        "resolve",
+        lambda request, progress: Kernel(request.kernel, "6.12", image, tmp_path),
+    )
+    folder = tmp_path / "there"
+    words = ("--sanitizer", "kasan", "--kernel", "partywall", "--cpus", "16", "--minutes", "1")
+    packs, reads = ("--pack", str(folder)), ("--packed", str(folder))
+    packing = soaks(nobody, *words, *packs)
+    assert packing.exit_code == 0, packing.output
+    # It has not run yet.
+    assert soaks(nobody, *words, *reads).exit_code == 3
+    there("")
+    assert soaks(nobody, *words, *reads).exit_code == 0
+    place = folder / "partywall-kasan"
+    where, *said = (place / "words").read_text().split("\n")
     assert where == str(place)
-    assert words[words.index("-smp") + 1] == "16"
-    assert "-qmp" not in words
-    named = [words[n + 1] for n, word in enumerate(words) if word in {"-kernel", "-initrd"}]
-    assert all((place / name).is_file() for name in named)
-    assert [word for word in words if word.startswith("file:")] == ["file:console", "file:tasks"]
-    assert not any(str(tmp_path) in word for word in words)
+    assert said[said.index("-smp") + 1] == "16"
+    assert said[said.index("-append") + 1].startswith("console=ttyS0 panic=-1 ")
+    assert "-qmp" not in said
+    named = [said[n + 1] for n, word in enumerate(said) if word in {"-kernel", "-initrd"}]
+    assert named == ["kernel", "initramfs"]
+    assert [word for word in said if word.startswith("file:")] == ["file:console", "file:tasks"]
+    assert not any(str(tmp_path) in word for word in said)
+    there(WARNING.format(7))
+    done = soaks(nobody, *words, *reads)
+    assert done.exit_code == 1
+    assert "d_lru_add" in done.output
+    # Of other options nothing is judged, nor is it written over.
+    done = soaks(nobody, *words, "--cpus", "8", *reads)
+    assert done.exit_code == 3
+    assert "other options" in done.output
+    done = soaks(nobody, *words, *packs)
+    assert done.exit_code == 2
+    assert "holds what a guest said" in done.output
+    (place / "tasks").write_text("")
+    done = soaks(nobody, *words, *reads)
+    assert done.exit_code == 3
+    assert "did not come to its tasks" in done.output
+
+
+def test_who_packs_runs_nothing_and_keeps_nothing(
+    soaks: Callable[..., Result], tmp_path: Path
+) -> None:
+    for more in (("--packed", str(tmp_path)), ("--json", str(tmp_path / "x.json"))):
+        done = soaks(lambda name: Ran("", PRINTED), "--pack", str(tmp_path / "there"), *more)
+        assert done.exit_code == 2
+        assert "--pack runs nothing" in done.output
