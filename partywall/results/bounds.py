@@ -73,19 +73,20 @@ def _limits(tried: Sequence[tuple[Operation, Bound]]) -> dict[str, dict[str, obj
     """Return what is to be said of counters, by their names: fields of `Raised`."""
     # How high each operation brought it.
     made: dict[str, dict[str, float]] = defaultdict(dict)
-    ran_into: dict[tuple[str, str], set[str]] = defaultdict(set)
+    # What the kernel makes by its memory is not quite the same in each guest.
+    ran_into: dict[str, dict[str, list[int]]] = defaultdict(dict)
     for operation, bound in tried:
         for counter in operation.raised:
             made[counter.name][operation.title] = counter.each * bound.taken
         if bound.knob is not None and bound.value is not None:
-            ran_into[bound.knob, bound.value].add(operation.title)
+            ran_into[bound.knob][operation.title] = _numbers(bound.value)
     full: dict[str, dict[str, float]] = {
         knob: {
             name: share
             for name, high in made.items()
-            if (share := _filled(high, titles, value)) is not None
+            if (share := _filled(high, values)) is not None
         }
-        for (knob, value), titles in sorted(ran_into.items())
+        for knob, values in sorted(ran_into.items())
     }
     said: dict[str, dict[str, object]] = {}
     for name in made:
@@ -100,16 +101,16 @@ def _limits(tried: Sequence[tuple[Operation, Bound]]) -> dict[str, dict[str, obj
     return said
 
 
-def _filled(high: dict[str, float], titles: set[str], value: str) -> float | None:
+def _filled(high: dict[str, float], values: dict[str, list[int]]) -> float | None:
     """Return how full operations make a limit by a counter; None if it is not what that counts.
 
-    ``titles``: of those that ran into it.
+    ``values``: what it was set to, one or several numbers, for those that ran into it.
     """
-    if not titles <= set(high):
+    if not values.keys() <= high.keys():
         return None
-    for limit in _numbers(value):
-        shares = [high[title] / limit for title in titles]
-        if min(shares) >= FULL[0] and max(high.values()) / limit <= FULL[1]:
+    for numbers in zip(*values.values(), strict=False):
+        shares = [high[title] / number for title, number in zip(values, numbers, strict=True)]
+        if min(shares) >= FULL[0] and max(high.values()) / max(numbers) <= FULL[1]:
             return max(shares)
     return None
 

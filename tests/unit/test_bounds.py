@@ -168,6 +168,21 @@ def test_of_two_limits_that_a_counter_comes_to_both_are_said() -> None:
     assert (counter.limit, counter.alike) == ("a or b", 0)
 
 
+def test_a_limit_may_be_another_number_in_another_guest() -> None:
+    operations = [operation(f"hold/{name}", ("nr_files", 1.0)) for name in "abc"]
+    tried = [
+        cap(f"hold/{name}", got(taken, "ENFILE"), got(0), ("fs.file-max", value))
+        for name, taken, value in (("a", 900, "1000"), ("b", 1100, "1100"), ("c", 500, "0"))
+    ]
+    found = bounds.joined(growth(*operations[:2]), caps(*tried[:2]))
+    assert [limit for one in found.operations for limit in limits(growth(one)).values()] == [
+        "fs.file-max"
+    ] * 2
+    # Of one that is set to nothing it can't be told.
+    found = bounds.joined(growth(*operations), caps(*tried))
+    assert not any(limits(growth(one))["nr_files"] for one in found.operations)
+
+
 def test_a_limit_without_a_name_is_of_no_counter() -> None:
     one = operation("hold/x", ("count", 1.0))
     found = bounds.joined(growth(one), caps(cap("hold/x", got(128, "ENOSPC"), got(0))))
