@@ -108,9 +108,10 @@ def _filled(high: dict[str, float], values: dict[str, list[int]]) -> float | Non
     """
     if not values.keys() <= high.keys():
         return None
-    for numbers in zip(*values.values(), strict=False):
-        shares = [high[title] / number for title, number in zip(values, numbers, strict=True)]
-        if min(shares) >= FULL[0] and max(high.values()) / max(numbers) <= FULL[1]:
+    for place in range(min(map(len, values.values()))):
+        limits = {title: numbers[place] for title, numbers in values.items()}
+        shares = [high[title] / limit for title, limit in limits.items()]
+        if min(shares) >= FULL[0] and max(high.values()) / max(limits.values()) <= FULL[1]:
             return max(shares)
     return None
 
