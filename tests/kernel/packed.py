@@ -62,11 +62,12 @@ exec $limit "$QEMU" {words} >{said} 2>&1 </dev/null
 
 
 def write(folder: Path, guests: Sequence[tuple[str, Kernel]], job: Job) -> None:
-    """Put guests there, by name; UsageProblem if some have run there."""
+    """Put guests there, by name; UsageProblem if the folder is not empty: nothing is removed."""
     for ran in folder.glob(f"*/{CONSOLE}"):
         raise UsageProblem(f"{ran.parent} holds what a guest said", "name another folder")
     with file_errors("packing guests", folder):
-        shutil.rmtree(folder, ignore_errors=True)
+        if folder.is_dir() and any(folder.iterdir()):
+            raise UsageProblem(f"{folder} is not empty", "name another folder, or remove it")
         for name, kernel in guests:
             place = folder / name
             place.mkdir(parents=True)

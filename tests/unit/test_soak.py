@@ -10,13 +10,14 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import packed
 import pytest
 import soak
 from click.testing import CliRunner, Result
 from machine import Job, Ran
 
 from partywall import guest, kernels
-from partywall.core.errors import EnvironmentProblem
+from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
 from partywall.kernels import Kernel, Request
 
@@ -227,3 +228,11 @@ def test_who_packs_runs_nothing_and_keeps_nothing(
         done = soaks(lambda name: Ran("", PRINTED), "--pack", str(tmp_path / "there"), *more)
         assert done.exit_code == 2
         assert "--pack runs nothing" in done.output
+
+
+def test_nothing_is_packed_over_what_is_there(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("mine")
+    with pytest.raises(UsageProblem, match="is not empty"):
+        packed.write(tmp_path, [], Job({}))
+    assert kept.read_text() == "mine"

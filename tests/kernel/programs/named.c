@@ -5,10 +5,9 @@
  *	named COUNT
  *
  * In a file system of FUSE, which drops such a name and adds it again with the file: for open(),
- * where the server can't make and open in one; other calls, and O_EXCL,
- * ask it for the name anew. Prints by how much the number of names that are not there has
- * grown: when twice as many were asked for, when half of these are files, and when all is
- * unmounted.
+ * where the server can't make and open in one; other calls, and O_EXCL, ask it for the name
+ * anew. Prints by how much the number of names that are not there has grown: when twice as
+ * many were asked for, when half of these are files, and when all is unmounted.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
