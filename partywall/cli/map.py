@@ -43,6 +43,7 @@ from partywall.measure import beside, run, sweep
 from partywall.measure.ready import resolve
 from partywall.report import beside as pairs
 from partywall.report import map as view
+from partywall.report import map_markdown
 from partywall.results import document, parts, store
 from partywall.results.result import Result
 from partywall.results.touches import Beside
@@ -79,6 +80,7 @@ from partywall.workloads import Workload
     help="What half of the containers do, beside each operation of -w in the other half.",
 )
 @json_option("the map")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print its tables as Markdown.")
 @all_option("every object and operation")
 @html_option("a page of it")
 @results_option()
@@ -95,6 +97,7 @@ def map_command(
     mix: tuple[str, ...],
     neighbours: tuple[str, ...],
     as_json: bool,
+    as_markdown: bool,
     everything: bool,
     html_file: Path | None,
     folder: Path,
@@ -108,6 +111,8 @@ def map_command(
     results of partywall map, it shows these and measures nothing.
     """
     weights = _weights(mix)
+    if as_json and as_markdown:
+        raise UsageProblem("--json and --markdown exclude each other", "leave one out")
     if files:
         only_to_measure(_TO_MEASURE)
     maps.check_number(len(kernels))
@@ -118,9 +123,9 @@ def map_command(
         )
     asked = _Asked(containers, threshold, sharers, timeout, jobs)
     if neighbours:
-        if files or mix or not names or len(kernels) > 1:
+        if files or mix or as_markdown or not names or len(kernels) > 1:
             raise UsageProblem(
-                "--beside takes one kernel and -w, and neither files nor --mix",
+                "--beside takes one kernel and -w, and no files, --mix or --markdown",
                 "such as partywall map -w signal -w fork --beside descriptor/eventfd",
             )
         found = _beside(asked, (*kernels, "debian")[0], names, neighbours)
@@ -159,6 +164,8 @@ def map_command(
     drawn = maps.draw(results, weights)
     if as_json:
         click.echo(document.dump(drawn), nl=False)
+    elif as_markdown:
+        click.echo(map_markdown.render(drawn, everything=everything), nl=False)
     else:
         paged(lambda out: view.render(drawn, out, everything=everything))
     if html_file is not None:

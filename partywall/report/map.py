@@ -8,13 +8,16 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console, RenderableType
 from rich.table import Table
 
-from partywall.advice.map import LETTERS, Cell, Map, Mapped, Reach, Stays
+from partywall.advice.map import LETTERS, Asleep, Cell, Map, Mapped, Operation, Reach, Share, Stays
 from partywall.report import memory
 from partywall.report.blocks import columns, indent, more, print_blocks, text
 from partywall.report.words import count, rate, topology
 
 OBJECTS, OPERATIONS = 20, 30
 """Objects and operations that are shown unless all are asked for."""
+
+WORST = 3
+"""Objects that are named of an operation."""
 
 KINDS = 3
 """Kinds of memory that are named of an operation, by who pays."""
@@ -114,8 +117,7 @@ def _reach(reach: Reach | None, told: tuple[str, ...]) -> Iterator[str]:
 
 
 def _operations(found: Map, everything: bool) -> Iterator[RenderableType]:
-    ranked = sorted(found.operations, key=lambda one: (-_worst(one.cells), one.title))
-    measured = [one for one in ranked if any(c and c.failed is None for c in one.cells)]
+    measured = ranked(found)
     shown = measured if everything else measured[:OPERATIONS]
     yield text("Operations, those that move most first", "bold")
     several = len(found.kernels) > 1
@@ -123,17 +125,48 @@ def _operations(found: Map, everything: bool) -> Iterator[RenderableType]:
     table = columns(names, "operation, and its worst objects")
     for one in shown:
         name = text(one.title)
-        walls = next((cell.walls for cell in one.cells if cell and cell.walls), [])
-        told = ", ".join(f"{share.object} {rate(share.transfers)}" for share in walls[:3])
+        told = ", ".join(f"{share.object} {rate(share.transfers)}" for share in worst(one))
         if told:
             name.append("\n  ").append_text(text(told, "dim"))
-        (first, *_), cells = one.cells, [_cell(cell) for cell in one.cells]
+        (first, *_), cells = one.cells, [figure(cell) for cell in one.cells]
         # With several kernels there is room for lines alone; the other kinds come below.
         table.add_row(*cells, *(() if several else (stays(first), asleep(first))), name)
     yield table
     left = measured[len(shown) :]
     if left:
         yield more(len(left), "operation")
+
+
+def ranked(found: Map) -> list[Operation]:
+    """Return the operations that have a figure, those that move most first."""
+
+    def most(one: Operation) -> float:
+        return max((cell.transfers for cell in one.cells if cell), default=0.0)
+
+    by_most = sorted(found.operations, key=lambda one: (-most(one), one.title))
+    return [one for one in by_most if any(c and c.failed is None for c in one.cells)]
+
+
+def worst(one: Operation) -> list[Share]:
+    """Return the worst objects of an operation, on the first kernel where it has any."""
+    return next((cell.walls for cell in one.cells if cell and cell.walls), [])[:WORST]
+
+
+def figure(cell: Cell | None) -> str:
+    """Return what an operation moves in a word, as a table has it."""
+    if cell is None:
+        return "-"
+    return "failed" if cell.failed is not None else rate(cell.transfers)
+
+
+def failures(found: Map) -> list[tuple[str, str, str]]:
+    """Return what could not be measured: the operation, on which kernel, and why."""
+    return [
+        (one.title, name, cell.failed)
+        for one in found.operations
+        for name, cell in zip(found.labels, one.cells, strict=True)
+        if cell is not None and cell.failed is not None
+    ]
 
 
 def stays(cell: Cell | None) -> str:
@@ -159,68 +192,71 @@ def asleep(cell: Cell | None) -> str:
     return f"{rate(cell.waits.ms)} ms" if cell.waits.lock else "-"
 
 
-def _others(found: Map, everything: bool) -> Iterator[RenderableType]:
-    """Operations that leave memory behind, and those that sleep with a lock, the worst first."""
-    cells = [
+def left_behind(found: Map) -> list[tuple[Stays, str, str]] | None:
+    """Return what stays of which operation on which kernel, what nobody pays for first.
+
+    None if that was not looked at.
+    """
+    looked = [(cell.memory, title, label) for title, label, cell in _cells(found) if cell.memory]
+    left = [one for one in looked if one[0].verdict != "nothing"]
+    left.sort(key=lambda one: (-one[0].uncharged, -one[0].bytes, one[1], one[2]))
+    return left if looked else None
+
+
+def held(found: Map) -> list[tuple[Asleep, str, str]] | None:
+    """Return who sleeps with a shared lock on which kernel, longest first; None: not measured."""
+    looked = [(cell.waits, title, label) for title, label, cell in _cells(found) if cell.waits]
+    sleeps = [one for one in looked if one[0].lock]
+    sleeps.sort(key=lambda one: (-one[0].ms, one[1], one[2]))
+    return sleeps if looked else None
+
+
+def _cells(found: Map) -> list[tuple[str, str, Cell]]:
+    """Operations with what their kernels are called, and their cells."""
+    return [
         (one.title, label, cell)
         for one in found.operations
         for label, cell in zip(found.labels, one.cells, strict=True)
         if cell is not None
     ]
+
+
+def _others(found: Map, everything: bool) -> Iterator[RenderableType]:
+    """Operations that leave memory behind, and those that sleep with a lock, the worst first."""
     where = len(found.kernels) > 1
-    left = [(one.memory, title, label) for title, label, one in cells if one.memory]
-    left = [one for one in left if one[0].verdict != "nothing"]
-    left.sort(key=lambda one: (-one[0].uncharged, -one[0].bytes, one[1], one[2]))
+    left, waits = left_behind(found), held(found)
     yield ""
     yield text("Memory that stays: bytes of an operation, what nobody pays for first", "bold")
     table = columns(("nobody's", "all"), "operation, and most of what it leaves")
-    for stay, title, label in left if everything else left[:OTHERS]:
+    for stay, title, label in (left or [])[: None if everything else OTHERS]:
         name = text(f"{title}{f' on {label}' if where else ''}")
         for who, told in kinds(stay):
             name.append("\n  ").append_text(text(f"{who}: {told}", "dim"))
         table.add_row(rate(stay.uncharged), rate(stay.bytes), name)
-    yield from _listed(table, left, everything, known=any(one.memory for _, _, one in cells))
-    held = [(one.waits, title, label) for title, label, one in cells if one.waits]
-    held = [one for one in held if one[0].lock]
-    held.sort(key=lambda one: (-one[0].ms, one[1], one[2]))
+    yield from _listed(table, left, everything)
     yield ""
     yield text("Waits behind somebody: a shared lock is held asleep, ms at most", "bold")
     table = columns(("at most",), "operation, and the lock")
-    for waits, title, label in held if everything else held[:OTHERS]:
+    for one, title, label in (waits or [])[: None if everything else OTHERS]:
         name = text(f"{title}{f' on {label}' if where else ''}  ")
-        table.add_row(rate(waits.ms), name.append_text(text(waits.lock, "magenta")))
-    yield from _listed(table, held, everything, known=any(one.waits for _, _, one in cells))
+        table.add_row(rate(one.ms), name.append_text(text(one.lock, "magenta")))
+    yield from _listed(table, waits, everything)
 
 
 def _listed(
-    table: Table, rows: Sequence[object], everything: bool, *, known: bool
+    table: Table, rows: Sequence[object] | None, everything: bool
 ) -> Iterator[RenderableType]:
     """The rows of a table, or that there are none, or that nobody looked."""
     if not rows:
-        yield indent(text("none" if known else "not measured"), 2)
+        yield indent(text("not measured" if rows is None else "none"), 2)
         return
     yield table
     if len(rows) > OTHERS and not everything:
         yield more(len(rows) - OTHERS, "operation")
 
 
-def _worst(cells: list[Cell | None]) -> float:
-    return max((cell.transfers for cell in cells if cell), default=0.0)
-
-
-def _cell(cell: Cell | None) -> str:
-    if cell is None:
-        return "-"
-    return "failed" if cell.failed is not None else rate(cell.transfers)
-
-
 def _failures(found: Map) -> Iterator[RenderableType]:
-    failed = [
-        (operation.title, name, cell.failed)
-        for operation in found.operations
-        for name, cell in zip(found.labels, operation.cells, strict=True)
-        if cell is not None and cell.failed is not None
-    ]
+    failed = failures(found)
     if not failed:
         return
     yield ""

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from partywall.report.diff import UNITS
-from partywall.report.words import count, plain, rate, topology
+from partywall.report.marked import code, heads
+from partywall.report.words import count, rate, topology
 from partywall.results.diff import Difference, Finding
 
 ROWS = 20
@@ -24,7 +24,7 @@ def _lines(found: Difference) -> Iterator[str]:
     better = [finding for finding in found.findings if not finding.regression]
     yield f"### Walls: {_verdict(len(worse), len(better))}"
     yield ""
-    yield " → ".join(_code(f"{one.release}, {one.source}") for one in (found.before, found.after))
+    yield " → ".join(code(f"{one.release}, {one.source}") for one in (found.before, found.after))
     if worse:
         yield ""
         yield from _table("worse", worse)
@@ -37,10 +37,10 @@ def _lines(found: Difference) -> Iterator[str]:
         yield "</details>"
     if found.alone:
         yield ""
-        yield f"Only in one of the two: {', '.join(map(_code, found.alone))}."
+        yield f"Only in one of the two: {', '.join(map(code, found.alone))}."
     if found.left_out:
         yield ""
-        yield f"Left out: {_code(found.left_out)}."
+        yield f"Left out: {code(found.left_out)}."
 
 
 def _verdict(worse: int, better: int) -> str:
@@ -52,33 +52,13 @@ def _verdict(worse: int, better: int) -> str:
 
 
 def _table(words: str, findings: list[Finding]) -> Iterator[str]:
-    yield f"| {words} | per operation | of what | workload |"
-    yield "|---|---|---|---|"
+    yield from heads(words, "per operation", "of what", "workload")
     for finding in findings[:ROWS]:
         change = finding.per_op
         yield (
             f"| {finding.how} | {rate(change.before)} → {rate(change.after)} "
-            f"| {UNITS[finding.what]} {_code(finding.name)} "
-            f"| {_code(finding.workload)}, {topology(finding.topology)} |"
+            f"| {UNITS[finding.what]} {code(finding.name)} "
+            f"| {code(finding.workload)}, {topology(finding.topology)} |"
         )
     if len(findings) > ROWS:
         yield f"| … | | {len(findings) - ROWS} more | |"
-
-
-def _code(text: str) -> str:
-    """Text as code, in which nothing is markup, a link or somebody's name.
-
-    >>> _code("a|b")
-    '`a\\\\|b`'
-    >>> _code("a`b")
-    '`` a`b ``'
-    """
-    text = plain(text)
-    if "\\|" in text:
-        # Whether that ends a cell is told differently by who renders it.
-        marks = (one if one.isalnum() or one == " " else f"&#{ord(one)};" for one in text)
-        return f"<code>{''.join(marks)}</code>"
-    text = text.replace("|", "\\|")
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * (longest + 1)
-    return f"{fence} {text} {fence}" if longest else f"`{text}`"

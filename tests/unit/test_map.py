@@ -13,10 +13,12 @@ import builders
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from rendered import cells
 from rich.console import Console
 
 from partywall import workloads
 from partywall.advice import map as maps
+from partywall.advice.changes import changes
 from partywall.analyse.beside import Judged, Side, touch
 from partywall.analyse.transfers import Parties
 from partywall.cli import commands
@@ -31,6 +33,7 @@ from partywall.measure.run import Wanted
 from partywall.record.recording import Kind
 from partywall.report import beside as pairs
 from partywall.report import map as view
+from partywall.report import map_markdown
 from partywall.report.html import beside as matrix
 from partywall.report.html import map as page
 from partywall.results import document, parts, store
@@ -301,10 +304,10 @@ def test_a_kernel_that_failed_hides_no_change_between_its_neighbours() -> None:
         update={"failed": [Failure(title="fork", operation="one fork", why="it broke")]}
     )
     drawn = maps.draw([OLD, broken, NEW])
-    (fork,) = (one for one in page.changes(drawn) if one.title == "fork")
+    (fork,) = (one for one in changes(drawn) if one.title == "fork")
     cells = r"fork</a></td><td>6\.1\.1</td><td>7\.3\.0</td>"
     assert re.search(cells, page.render(drawn))
-    assert (fork.before, fork.after, fork.was, fork.now) == ("6.1.1", "7.3.0", 2.0, 0.0)
+    assert (fork.before, fork.after, fork.was, fork.now) == (0, 2, 2.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -493,6 +496,8 @@ def test_a_variable_of_each_cpu_is_one_object() -> None:
         (["--beside", "signal"], "--beside takes one kernel and -w"),
         (["-w", "no-such"], "no workload 'no-such'"),
         (["-n", "1"], "no neighbour"),
+        (["--json", "--markdown"], "--json and --markdown exclude each other"),
+        (["-w", "fork", "--beside", "signal", "--markdown"], "no files, --mix or --markdown"),
     ],
 )
 def test_wrong_arguments_are_said_before_anything_boots(arguments: list[str], said: str) -> None:
@@ -607,3 +612,39 @@ def test_what_is_not_settled_is_told_and_is_not_nothing() -> None:
     text = page.render(found)
     assert "not settled, at most kmalloc-64 64.0</p>" in text
     assert "leaves nothing behind" not in text
+
+
+def test_the_tables_of_a_map_are_markdown(tmp_path: Path) -> None:
+    text = run_on_files(tmp_path, "--markdown").output
+    rows = cells(text)
+    assert rows[0] == ["", "6.1.1", "7.3.0"]
+    assert ["operations", "3", "4"] in rows
+    assert ["walls", "2", "1"] in rows
+    assert ["not measured", "0", "1"] in rows
+    assert "From 6.1.1 to 7.3.0: 1 move less, 0 more" in text
+    assert ["fork", "2.00", "0"] in rows
+    assert ["label", "6.00 of 2, each 2.00 to 4.00", "4.00 of 1, each 4.00", ""] in rows
+    assert ["node", "0.10 of 1, each 0.10", "-", ""] in rows
+    assert ["pipe", "4.10", "4.00", "label 4.00, node 0.10"] in rows
+    assert ["exec", "7.3.0", "it broke"] in rows
+    assert text == run_on_files(tmp_path, "--markdown").output
+
+
+def test_markdown_has_all_three_kinds_and_says_what_it_left_out() -> None:
+    grown = Grown(kind="slab", what="dentry", objects=2, bytes=384, charged=0.5, more=[512, 1536])
+    memory = Memory(operations=256, least=0.02, grown=[grown])
+    more = {"memory": memory, "held": builders.held(longest=13.2e6)}
+    names = [builders.workload(f"op{n}", [wall("a|b", 2.0)], **more) for n in range(40)]
+    found = maps.draw([builders.result(*names)])
+    rows = cells(map_markdown.render(found, everything=False))
+    assert ["op0", "2.00", "192 growth", "13.2 ms", "a|b 2.00"] in rows
+    told = "nobody pays for: dentry 192; charged: dentry 192"
+    assert ["op0", found.labels[0], "384", "192", told] in rows
+    assert ["op0", found.labels[0], "13.2", "rtnl_mutex"] in rows
+    assert [one[0] for one in rows if "more" in one[0]] == [
+        "10 more operations: --all",
+        "28 more operations: --all",
+        "28 more operations: --all",
+    ]
+    assert "more" not in map_markdown.render(found, everything=True)
+    assert "not measured" in map_markdown.render(maps.draw([OLD]), everything=False)

@@ -10,8 +10,9 @@ from html import unescape
 import builders
 import pytest
 from markdown_it import MarkdownIt
+from rendered import cells
 
-from partywall.report import markdown
+from partywall.report import markdown, marked
 from partywall.results.diff import Difference, Tolerance, diff
 from partywall.results.result import Result
 
@@ -23,21 +24,8 @@ def found(before: Result, after: Result) -> Difference:
     return diff(before, after, Tolerance())
 
 
-def cells(text: str) -> list[list[str]]:
-    """Rows of all tables, as a reader of the page sees them."""
-    html = MarkdownIt("commonmark").enable("table").render(text)
-    rows = re.findall(r"<tr>(.*?)</tr>", html, re.DOTALL)
-    return [
-        [
-            re.sub(r"</?code>", "", cell)
-            for cell in re.findall(r"<t[dh]>(.*?)</t[dh]>", row, re.DOTALL)
-        ]
-        for row in rows
-    ]
-
-
 def test_the_docstrings_are_true() -> None:
-    assert doctest.testmod(markdown).failed == 0
+    assert doctest.testmod(marked).failed == 0
 
 
 def test_what_is_worse_is_told_first() -> None:

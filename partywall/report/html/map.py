@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import math
 import re
-from dataclasses import dataclass
-from itertools import pairwise
 
 from partywall import __version__
+from partywall.advice.changes import changes
 from partywall.advice.map import Cell, Map, Operation
 from partywall.report import map as view
 from partywall.report.html import pages
@@ -18,42 +16,6 @@ OBJECTS, CHANGES = 40, 40
 
 _HOT = 100.0
 """Transfers per operation of the hottest colour."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """An operation that costs something else on one kernel than on the last one with a figure."""
-
-    title: str
-    before: str
-    after: str
-    was: float
-    now: float
-
-    @property
-    def size(self) -> float:
-        """By how much, as orders of magnitude above one transfer."""
-        return abs(math.log1p(self.now) - math.log1p(self.was))
-
-
-def changes(found: Map) -> list[Change]:
-    """Return what differs from kernel to kernel, the largest differences first.
-
-    A tenth, and half a transfer, is what who meets whom makes of one.
-    """
-    every = []
-    for one in found.operations:
-        there = [
-            (name, cell.transfers)
-            for name, cell in zip(found.labels, one.cells, strict=True)
-            if cell is not None and cell.failed is None
-        ]
-        every += [
-            Change(one.title, before, after, was, now)
-            for (before, was), (after, now) in pairwise(there)
-        ]
-    told = [one for one in every if abs(one.now - one.was) > max(0.5, 0.1 * one.was)]
-    return sorted(told, key=lambda one: (-one.size, one.title, one.before))
 
 
 def heat(cell: Cell) -> str:
