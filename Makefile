@@ -34,7 +34,7 @@ test-recorder: setup-dev
 	cargo test --quiet --offline --manifest-path partywall/record/recorder/Cargo.toml
 
 test-unit: setup-dev
-	.venv/bin/pytest tests/unit
+	.venv/bin/pytest -n auto --maxprocesses 4 tests/unit
 
 # A guest that is recorded keeps one processor busy, and one that is not boots on one:
 # so many files of tests run beside each other. Each file's tests share their recordings.
