@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
-from partywall.advice.changes import Change, changes
+from partywall.advice.changes import changes
 from partywall.advice.map import Cell, Map, Object, Operation, Reach
 from partywall.report import map as view
 from partywall.report.marked import code, heads
@@ -27,6 +28,11 @@ def render(found: Map, *, everything: bool) -> str:
 def _lines(found: Map, everything: bool) -> Iterator[str]:
     sharers = count(found.kernels[0].sharers, "container")
     yield f"Figures are transfers per operation, for {sharers}."
+    if found.mix:
+        weights = ", ".join(f"{code(title)} {rate(one)}" for title, one in found.mix.items())
+        yield f"The mix, by weight: {weights}."
+    if found.again:
+        yield plain(view.apart(found)).replace("|", "")
     yield ""
     yield from _kernels(found)
     if len(found.kernels) > 1:
@@ -48,10 +54,13 @@ def _kernels(found: Map) -> Iterator[str]:
         )
         for number in range(len(found.kernels))
     ]
-    yield from heads("", *map(plain, found.labels))
+    yield from heads("", *map(code, found.labels))
     yield _row("kernel", *(code(one.kernel.source) for one in found.kernels))
     yield _row("containers that ran", *map(view.made, found.kernels))
-    yield _row("operations", *(str(sum(one.values())) for one in verdicts))
+    if found.again:
+        yield _row("measured", *(code(one.created) for one in found.kernels))
+    measured = (sum(one.values()) - one["not measured"] for one in verdicts)
+    yield _row("operations with a figure", *map(str, measured))
     for verdict in (*VERDICTS, "not measured"):
         if any(one[verdict] for one in verdicts):
             yield _row(verdict, *(str(one[verdict]) for one in verdicts))
@@ -61,23 +70,26 @@ def _kernels(found: Map) -> Iterator[str]:
 def _changes(found: Map, everything: bool) -> Iterator[str]:
     """What differs between neighbouring kernels: how many, and the largest."""
     every = changes(found)
-    pairs: dict[tuple[int, int], list[Change]] = {}
-    for one in sorted(every, key=lambda change: (change.before, change.after)):
-        pairs.setdefault((one.before, one.after), []).append(one)
     yield "### What differs"
     yield ""
-    for (before, after), those in pairs.items():
+    for pair in pairwise(range(len(found.kernels))):
+        before, after = pair
+        labels = code(found.labels[before]), code(found.labels[after])
+        those = [one for one in every if (one.before, one.after) == (before, after)]
         less = sum(one.now < one.was for one in those)
+        figures = [[one.cells[kernel] for kernel in pair] for one in found.operations]
+        both = sum(all(cell and cell.failed is None for cell in cells) for cells in figures)
         yield (
-            f"From {plain(found.labels[before])} to {plain(found.labels[after])}: "
-            f"{less} move less, {len(those) - less} more, by a tenth and half a transfer at least."
+            f"From {labels[0]} to {labels[1]}, of {count(both, 'operation')} with a figure on "
+            f"both: {less} move less, {len(those) - less} more, each by more than half a transfer "
+            "and more than a tenth."
         )
         yield ""
     largest = list(dict.fromkeys(one.title for one in every))
     by_title = {one.title: one for one in found.operations}
     shown = largest if everything else largest[:CHANGES]
     if shown:
-        yield from heads("operation", *map(plain, found.labels))
+        yield from heads("operation", *map(code, found.labels))
         for title in shown:
             yield _row(code(title), *_cells(by_title[title]))
         yield from _more(largest[CHANGES:], "operation", len(found.kernels), everything)
@@ -88,12 +100,12 @@ def _objects(found: Map, everything: bool) -> Iterator[str]:
     yield f"### What costs most{', of the mix that was stated' if found.mix else ''}"
     yield ""
     for title, numbers in found.lacks.items():
-        yield f"- {view.left_out(found, title, numbers)}"
+        yield f"- {code(view.left_out(found, title, numbers))}"
     if found.lacks:
         yield ""
     shown = found.objects if everything else found.objects[: view.OBJECTS]
     told = "per operation of the mix" if found.mix else "transfers of operations"
-    yield from heads("object", *(f"{plain(one)}: {told}" for one in found.labels), "mended by")
+    yield from heads("object", *(f"{code(one)}: {told}" for one in found.labels), "mended by")
     for one in shown:
         yield _row(code(one.name), *map(_reach, one.reach), _mends(one))
     yield from _more(found.objects[view.OBJECTS :], "object", len(found.kernels) + 1, everything)
@@ -112,7 +124,7 @@ def _reach(reach: Reach | None) -> str:
 
 
 def _mends(one: Object) -> str:
-    return "; ".join(map(plain, one.mends)).replace("|", "\\|")
+    return "; ".join(map(code, one.mends))
 
 
 def _operations(found: Map, everything: bool) -> Iterator[str]:
@@ -121,8 +133,9 @@ def _operations(found: Map, everything: bool) -> Iterator[str]:
     yield "### Operations, those that move most first"
     yield ""
     several = len(found.kernels) > 1
-    told_of = map(plain, found.labels) if several else ("transfers", "memory", "waits")
-    yield from heads("operation", *told_of, "its worst objects")
+    told_of = map(code, found.labels) if several else ("transfers", "memory", "waits")
+    where = ", on the first kernel that has any" if several else ""
+    yield from heads("operation", *told_of, f"its worst objects{where}")
     for one in shown:
         cells = list(_cells(one))
         if not several:
@@ -138,17 +151,17 @@ def _operations(found: Map, everything: bool) -> Iterator[str]:
 def _memory(found: Map, everything: bool) -> Iterator[str]:
     """What stays, in bytes of an operation."""
     left = view.left_behind(found)
-    yield "### Memory that stays"
+    yield "### Memory that stays: bytes of an operation, what nobody pays for first"
     yield ""
     if not left:
         yield "not measured" if left is None else "none"
     else:
-        yield from heads("operation", "kernel", "bytes", "nobody's", "most of what it leaves")
+        yield from heads("operation", "kernel", "nobody's", "all", "most of what it leaves")
         for stay, title, label in left if everything else left[: view.OTHERS]:
-            told = "; ".join(f"{who}: {plain(what)}" for who, what in view.kinds(stay))
-            sizes = rate(stay.bytes), rate(stay.uncharged)
-            yield _row(code(title), plain(label), *sizes, told.replace("|", "\\|"))
-        yield from _more(left[view.OTHERS :], "operation", 4, everything)
+            told = "; ".join(f"{who} {code(what)}" for who, what in view.kinds(stay))
+            sizes = rate(stay.uncharged), rate(stay.bytes)
+            yield _row(code(title), code(label), *sizes, told)
+        yield from _more(left[view.OTHERS :], "row", 4, everything)
     yield ""
 
 
@@ -162,8 +175,8 @@ def _waits(found: Map, everything: bool) -> Iterator[str]:
     else:
         yield from heads("operation", "kernel", "ms at most", "lock")
         for one, title, label in held if everything else held[: view.OTHERS]:
-            yield _row(code(title), plain(label), rate(one.ms), code(one.lock))
-        yield from _more(held[view.OTHERS :], "operation", 3, everything)
+            yield _row(code(title), code(label), rate(one.ms), code(one.lock))
+        yield from _more(held[view.OTHERS :], "row", 3, everything)
     yield ""
 
 
@@ -174,7 +187,7 @@ def _failures(found: Map) -> Iterator[str]:
         yield ""
         yield from heads("operation", "kernel", "why")
         for title, label, why in failed:
-            yield _row(code(title), plain(label), code(why))
+            yield _row(code(title), code(label), code(why))
         yield ""
 
 

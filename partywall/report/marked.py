@@ -16,7 +16,7 @@ def heads(*columns: str) -> Iterator[str]:
 
 
 def code(text: str) -> str:
-    """Text as code, in which nothing is markup, a link or somebody's name.
+    """Text as code, in which nothing is markup, a link or somebody's name; of none, none.
 
     >>> code("a|b")
     '`a\\\\|b`'
@@ -24,6 +24,8 @@ def code(text: str) -> str:
     '`` a`b ``'
     """
     text = plain(text)
+    if not text:
+        return ""
     if "\\|" in text:
         # Whether that ends a cell is told differently by who renders it.
         marks = (one if one.isalnum() or one == " " else f"&#{ord(one)};" for one in text)

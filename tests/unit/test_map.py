@@ -13,6 +13,7 @@ import builders
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from markdown_it import MarkdownIt
 from rendered import cells
 from rich.console import Console
 
@@ -618,16 +619,60 @@ def test_the_tables_of_a_map_are_markdown(tmp_path: Path) -> None:
     text = run_on_files(tmp_path, "--markdown").output
     rows = cells(text)
     assert rows[0] == ["", "6.1.1", "7.3.0"]
-    assert ["operations", "3", "4"] in rows
+    assert ["operations with a figure", "3", "3"] in rows
     assert ["walls", "2", "1"] in rows
     assert ["not measured", "0", "1"] in rows
-    assert "From 6.1.1 to 7.3.0: 1 move less, 0 more" in text
+    assert "From `6.1.1` to `7.3.0`, of 3 operations with a figure on both: 1 move less" in text
     assert ["fork", "2.00", "0"] in rows
     assert ["label", "6.00 of 2, each 2.00 to 4.00", "4.00 of 1, each 4.00", ""] in rows
     assert ["node", "0.10 of 1, each 0.10", "-", ""] in rows
     assert ["pipe", "4.10", "4.00", "label 4.00, node 0.10"] in rows
     assert ["exec", "7.3.0", "it broke"] in rows
-    assert text == run_on_files(tmp_path, "--markdown").output
+
+
+def test_each_pair_of_neighbours_is_compared_in_markdown() -> None:
+    broken = with_walls("6.6.1", dup={}, pipe={"label": 4.1}).model_copy(
+        update={"failed": [Failure(title="fork", operation="one fork", why="")]}
+    )
+    text = map_markdown.render(maps.draw([OLD, broken, NEW]), everything=False)
+    none = ": 0 move less, 0 more, each by more than half a transfer"
+    assert f"From `6.1.1` to `6.6.1`, of 2 operations with a figure on both{none}" in text
+    assert f"From `6.6.1` to `7.3.0`, of 2 operations with a figure on both{none}" in text
+    # What a kernel between has no figure of is in the table alone.
+    assert ["fork", "2.00", "failed", "0"] in cells(text)
+    assert ["fork", "6.6.1", ""] in cells(text)
+
+
+def test_markdown_says_the_mix_and_why_a_kernel_has_two_columns() -> None:
+    drawn = maps.draw([OLD, OLD, NEW], {"pipe": 3.0, "exec": 1.0})
+    text = map_markdown.render(drawn, everything=False)
+    assert "The mix, by weight: `pipe` 3.00, `exec` 1.00." in text
+    assert "are of kernels that are called alike, not put together" in text
+    assert cells(text)[0] == ["", "6.1.1 (A)", "6.1.1 (B)", "7.3.0"]
+    assert "- `without exec, of which there is no figure on 6.1.1 (A) and 6.1.1 (B) and 7" in text
+    told = "per operation of the mix"
+    assert ["object", *(f"{one}: {told}" for one in drawn.labels), "mended by"] in cells(text)
+
+
+def test_nothing_in_the_tables_of_a_map_is_markup() -> None:
+    name = "a|b [x](http://e) <img src=x onerror=a> _a_ @somebody \x1b[31m\n# head"
+    grown = Grown(kind="slab", what=name, objects=2, bytes=384, charged=0.5, more=[512, 1536])
+    memory = Memory(operations=256, least=0.02, grown=[grown])
+    one = builders.workload("one", [wall(name, 2.0)], memory=memory)
+    failed = [Failure(title="other", operation="one other", why=name)]
+    result = builders.result(one).model_copy(update={"failed": failed})
+    kernel = result.kernel.model_copy(update={"release": name, "source": name})
+    hostile = result.model_copy(update={"kernel": kernel})
+    # The file says what it says: checks of what is read are another matter.
+    for every in ([hostile], [hostile, OLD], [hostile, hostile]):
+        mix = {} if OLD in every else {"one": 1.0}
+        text = map_markdown.render(maps.draw(every, mix), everything=False)
+        assert "\x1b" not in text
+        html = MarkdownIt("commonmark").enable("table").render(text)
+        tags = {"h3", "p", "table", "thead", "tbody", "tr", "th", "td", "code", "ul", "li"}
+        assert set(re.findall(r"<([a-z0-9]+)", html)) <= tags
+        outside = re.sub(r"<code>.*?</code>", "", html, flags=re.DOTALL)
+        assert "@somebody" not in outside
 
 
 def test_markdown_has_all_three_kinds_and_says_what_it_left_out() -> None:
@@ -638,13 +683,13 @@ def test_markdown_has_all_three_kinds_and_says_what_it_left_out() -> None:
     found = maps.draw([builders.result(*names)])
     rows = cells(map_markdown.render(found, everything=False))
     assert ["op0", "2.00", "192 growth", "13.2 ms", "a|b 2.00"] in rows
-    told = "nobody pays for: dentry 192; charged: dentry 192"
-    assert ["op0", found.labels[0], "384", "192", told] in rows
+    told = "nobody pays for dentry 192; charged dentry 192"
+    assert ["op0", found.labels[0], "192", "384", told] in rows
     assert ["op0", found.labels[0], "13.2", "rtnl_mutex"] in rows
     assert [one[0] for one in rows if "more" in one[0]] == [
         "10 more operations: --all",
-        "28 more operations: --all",
-        "28 more operations: --all",
+        "28 more rows: --all",
+        "28 more rows: --all",
     ]
     assert "more" not in map_markdown.render(found, everything=True)
     assert "not measured" in map_markdown.render(maps.draw([OLD]), everything=False)
