@@ -43,6 +43,11 @@ BESIDE = -n auto --maxprocesses 4 --dist loadfile
 test-guest: setup-dev
 	.venv/bin/pytest $(BESIDE) tests/guest
 
+# What takes a minute and more, and is nearly shown by what test-guest runs: before a release.
+.PHONY: test-slow
+test-slow: setup-dev
+	.venv/bin/pytest $(BESIDE) -m slow tests/guest
+
 # Builds kernels first, one of them with sanitizers: 40 minutes on two cores, once.
 test-kernel: setup-dev
 	.venv/bin/pytest $(BESIDE) tests/kernel

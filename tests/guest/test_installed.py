@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from partywall.core import cache
 from partywall.core.progress import Quiet
 from partywall.kernels import Request, resolve
@@ -16,6 +18,7 @@ from partywall.kernels import Request, resolve
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_a_check_from_an_empty_folder_finds_what_it_does_here(tmp_path: Path) -> None:
     resolve(Request("debian"), Quiet())
     # Downloads are shared; the recorder and the workloads are built from what the wheel has.

@@ -78,6 +78,7 @@ busybox sh -c 'for n in $(busybox seq {requests}); do busybox wget -qO- {server}
 '''
 
 
+@pytest.mark.slow
 def test_images_that_have_a_layer_in_common_meet_there(layout: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).write_text(name)

@@ -222,6 +222,10 @@ CHANGING = {
 }
 
 
+SLOW = ("container",)
+"""Families of which one operation takes a minute to measure."""
+
+
 def ours(folder: Path, name: str, text: str) -> Workload:
     """A workload of this test's."""
     (folder / name).mkdir()
@@ -251,7 +255,10 @@ def became(kernel: Kernel, order: list[Round]) -> list[Became]:
     return list(found.results())
 
 
-@pytest.mark.parametrize("family", list(CHANGING))
+@pytest.mark.parametrize(
+    "family",
+    [pytest.param(one, marks=pytest.mark.slow if one in SLOW else ()) for one in CHANGING],
+)
 def test_a_container_is_as_before(kernel: Kernel, looks: Workload, family: str) -> None:
     wanted = workloads.select(CHANGING[family])
     order = [Round(looks)]

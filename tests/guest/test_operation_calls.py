@@ -69,6 +69,7 @@ def test_of_several_cpus_one_is_left_and_given_back(kernel: Kernel) -> None:
     assert several[masks] == 1
 
 
+@pytest.mark.slow
 def test_what_a_container_was_ends_with_the_operation(kernel: Kernel) -> None:
     pairs = {
         "ipv4_mib_init_net": "ipv4_mib_exit_net",

@@ -29,7 +29,14 @@ def test_redis_is_measured_by_the_request(check: Callable[..., Checked]) -> None
     assert found.instructions.deferred > 0
 
 
-@pytest.mark.parametrize(("peer", "cpus"), [("same-cpus", 1), ("own-cpus", 2), ("outside", 2)])
+@pytest.mark.parametrize(
+    ("peer", "cpus"),
+    [
+        ("same-cpus", 1),
+        pytest.param("own-cpus", 2, marks=pytest.mark.slow),
+        pytest.param("outside", 2, marks=pytest.mark.slow),
+    ],
+)
 def test_a_client_in_a_container_of_its_own_asks_over_a_bridge(
     check: Callable[..., Checked], peer: str, cpus: int
 ) -> None:
@@ -49,7 +56,7 @@ def test_a_client_in_a_container_of_its_own_asks_over_a_bridge(
     assert bool(routed) == (peer == "outside")
 
 
-@pytest.mark.parametrize("server", ["nginx", "python"])
+@pytest.mark.parametrize("server", ["nginx", pytest.param("python", marks=pytest.mark.slow)])
 def test_ready_made_servers_hand_out_a_file_and_what_they_share_has_names(
     check: Callable[..., Checked], server: str
 ) -> None:
@@ -62,6 +69,7 @@ def test_ready_made_servers_hand_out_a_file_and_what_they_share_has_names(
     assert buffers.transfers_at > 6
 
 
+@pytest.mark.slow
 def test_postgres_finds_a_row_in_its_own_memory(check: Callable[..., Checked]) -> None:
     (found,) = check("-n", "2", "-w", "postgres").result.workloads
     # A parser and a planner; what is read lies in memory of the container's own.
@@ -69,6 +77,7 @@ def test_postgres_finds_a_row_in_its_own_memory(check: Callable[..., Checked]) -
     assert not any("inode" in one.name for one in found.objects)
 
 
+@pytest.mark.slow
 def test_what_a_cpu_pushes_when_it_is_interrupted_is_its_own(check: Callable[..., Checked]) -> None:
     (found,) = check("-n", "2", "-w", "node").result.workloads
     # It computes for most of its time, and is interrupted there: the CPU then writes to a stack
@@ -79,6 +88,7 @@ def test_what_a_cpu_pushes_when_it_is_interrupted_is_its_own(check: Callable[...
     assert not any(wall.kind == "unnamed" for wall in found.objects)
 
 
+@pytest.mark.slow
 def test_two_servers_beside_each_other_meet_where_both_come_to() -> None:
     found = beside("-n", 2, "-w", "redis", "--with", "nginx")
     assert {(one.victim, one.neighbour) for one in found.touches} == {
@@ -93,6 +103,7 @@ def test_two_servers_beside_each_other_meet_where_both_come_to() -> None:
     assert both.transfers < like.transfers
 
 
+@pytest.mark.slow
 def test_a_build_is_one_run_of_make_and_all_that_it_starts(check: Callable[..., Checked]) -> None:
     (found,) = check("-n", "2", "-w", "build").result.workloads
     assert (found.window, found.operations, found.counted) == (1, 2, False)
@@ -122,6 +133,7 @@ def test_a_server_that_listens_to_itself_alone_is_told_so(busybox: Path) -> None
     refused(done, 3, "the client failed: ", "refused", "has to listen to 0.0.0.0")
 
 
+@pytest.mark.slow
 def test_a_server_that_only_acknowledges_is_measured(
     check: Callable[..., Checked], busybox: Path
 ) -> None:
@@ -152,6 +164,7 @@ busybox sh -c 'for n in $(busybox seq {requests}); do busybox wget -qO- {server}
 '''
 
 
+@pytest.mark.slow
 def test_servers_of_different_roots_are_beside_each_other(tmp_path: Path, busybox: Path) -> None:
     for name in ("one", "two"):
         shutil.copytree(busybox, tmp_path / name / "root")
