@@ -11,9 +11,8 @@ import click
 from rich.console import Console
 
 from partywall.cli.options import FILE, OVER_LIMIT, paged
-from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem
-from partywall.results import document
+from partywall.results import document, store
 from partywall.results.document import Document
 
 TO_MEASURE: Final = {
@@ -51,7 +50,7 @@ def finish(
     measured.
     """
     if output is not None:
-        cache.write_whole(output, document.dump(found))
+        store.write(found, output)
     if as_json:
         click.echo(document.dump(found), nl=False)
     else:

@@ -13,7 +13,7 @@ from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.measure import beside
 from partywall.report import beside as view
-from partywall.results import document
+from partywall.results import document, store
 from partywall.results.touches import Beside
 from partywall.workloads import Workload
 
@@ -68,7 +68,7 @@ def show(
 ) -> int:
     """Print what was found, and write what is asked for; the exit status."""
     if output is not None:
-        cache.write_whole(output, document.dump(found))
+        store.write(found, output)
     if as_json:
         click.echo(document.dump(found), nl=False)
     else:

@@ -52,9 +52,9 @@ def save(result: Result, folder: Path) -> Path:
     raise AssertionError("numbers do not end")
 
 
-def write(result: Result, path: Path) -> None:
-    """Write the result whole at this path, in place of what was there; packed if it ends in .gz."""
-    text = dump(result)
+def write(found: Document, path: Path) -> None:
+    """Write a document whole at this path, in place of what was there; packed if it ends in .gz."""
+    text = dump(found)
     cache.write_whole(path, cache.packed(text) if path.name.endswith(".gz") else text)
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib
 import json
 from pathlib import Path
@@ -166,6 +167,15 @@ def test_a_mixed_check_tells_what_each_half_costs_the_other(
     assert "redis/get beside nginx/keep" in capsys.readouterr().out
     assert Beside.model_validate_json(copy.read_text()) == found
     assert "redis/get" in page.read_text()
+
+
+def test_a_mixed_check_is_packed_if_its_file_is_called_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = pairs(["redis/get"], ["nginx/keep"], met("redis/get", "redis/get", other=0.5))
+    copy = tmp_path / "both.json.gz"
+    _check(monkeypatch, found, "-w", "redis", "--with", "nginx", "--output", copy)
+    assert Beside.model_validate_json(gzip.decompress(copy.read_bytes())) == found
 
 
 def test_a_pair_that_failed_is_the_status_of_a_mixed_check(
