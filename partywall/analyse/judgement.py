@@ -119,9 +119,10 @@ class Judgement:
             verdict.by_sharer(counts, groups, self.sharers)
             for counts in (lines.turns, returns, expected, back, returned)
         )
-        self._told = tuple((part * told).sum(axis=1) for part in (returns, chance))
-        # Turns in a slice, of whoever visits a line in so many that they tell something.
+        # Whoever visits a line in so many slices that returns there tell something.
         enough = told & (lines.slices >= verdict.FEW_SLICES)
+        self._told = tuple((part * enough).sum(axis=1) for part in (returns, chance))
+        # Turns in a slice.
         self._in_slice = np.where(enough, lines.turns / np.maximum(lines.slices, 1), 0.0)
         self._each = returns, chance
         even = verdict.evenly(self._turns, once > 0, window) & ~_rounds(*self._told)[:, None]

@@ -44,6 +44,18 @@ def test_a_lock_of_a_table_that_two_take_in_turns_is_their_wall_among_others() -
     assert judged(lines, names).walls.tolist() == [True] + [False] * 7 + [True]
 
 
+@pytest.mark.parametrize(("slices", "others"), [(4, (3,)), (5, (3, 5)), (9, (3, 4, 5))])
+def test_who_is_at_an_entry_in_two_slices_says_nothing_of_who_has_it(
+    slices: int, others: tuple[int, ...]
+) -> None:
+    # As many returns of these would be more than chance expects of who has it, and of them none.
+    lines, names = entries(8, (50, 50, 0, slices))
+    for number in range(8):
+        for other in others:
+            lines[number][(number + other) % 8] = (2, 2, 1, 2)
+    assert judged(lines, names).walls.tolist() == [False] * 8 + [True]
+
+
 def test_how_often_a_kernel_thread_comes_to_a_table_says_nothing_of_containers() -> None:
     lines, names = entries(16, (50, 50, 0, 33))
     found = judged(lines, names, thread=(50, 50, 40, 41))
