@@ -40,6 +40,13 @@ class Queue:
     measured: int = 1
     lines: int = 1
     """Lines like each other that all of it is spread over."""
+    few_of: int = 0
+    """Containers that were measured, if few of them share it: among more there are more such
+    lines, and not more sharers of one. 0 if all share it."""
+
+    def lines_among(self, containers: int) -> float:
+        """Return over how many lines it is spread among so many containers."""
+        return self.lines * max(1.0, containers / self.few_of) if self.few_of else self.lines
 
     def reads_among(self, others: int) -> float:
         """Return transfers per operation of visits that only read, among so many other CPUs.
@@ -49,6 +56,8 @@ class Queue:
         """
         if not others:
             return 0.0
+        if self.few_of:
+            others = min(others, self.measured)
         if not self.reads_per_write:
             return self.reads
         most = self.reads_per_write
@@ -99,6 +108,7 @@ def load(work: Work, count: int, cores: int, instruction: float, transfer: float
     others = (there - 1) * work.processes
     # Who comes after one is of another container as often as that.
     apart = others / max(1, others + work.processes - 1)
+    spread = [queue.lines_among(there) for queue in work.queues]
     found = solve(
         [
             (queue.writes + queue.last_moved) * moved + _served(queue, instruction)
@@ -107,7 +117,7 @@ def load(work: Work, count: int, cores: int, instruction: float, transfer: float
         max(0.0, outside) + work.waits + work.alone * moved,
         running,
         [queue.reads_among(others) * moved for queue in work.queues],
-        [queue.lines for queue in work.queues],
+        spread,
         [_wanted(queue, transfer, moved) * apart for queue in work.queues],
     )
     waits = [
@@ -118,8 +128,8 @@ def load(work: Work, count: int, cores: int, instruction: float, transfer: float
     # A lock that is held while others are taken is busy for them as well.
     held = [queue.held * instruction + queue.asleep for queue in work.queues]
     busy = [
-        (max(queue.writes, queue.whole) / queue.lines + queue.moved) * moved + one
-        for queue, one in zip(work.queues, held, strict=True)
+        (max(queue.writes, queue.whole) / lines + queue.moved) * moved + one
+        for queue, one, lines in zip(work.queues, held, spread, strict=True)
     ]
     # What one alone sleeps comes on top of what he computes; and a lock that he has asleep for
     # longer, for others that have another one, bounds him by itself.

@@ -32,7 +32,7 @@ def solve(
     think: float,
     customers: int,
     beside: Sequence[float] | None = None,
-    alike: Sequence[int] | None = None,
+    alike: Sequence[float] | None = None,
     wanted: Sequence[float] | None = None,
 ) -> Solution:
     """Return the mean values of a closed network with one class of customers.

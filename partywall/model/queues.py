@@ -190,6 +190,7 @@ def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
     put_off = {line.address: line.transfers for line in late}
     for wall in both.lines(result):
         queue = line_queue(wall.transfers, wall.write_visits, wall.read_visits, others, wall.locked)
+        queue = replace(queue, few_of=_few_of([wall], result))
         yield (
             Station(
                 object=wall.object.name,
@@ -201,9 +202,10 @@ def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
             queue,
         )
     for number, (walls, lines) in enumerate(both.walls(result)):
-        for station, queue in _others(walls, lines, others):
+        for station, queue, listed in _others(walls, lines, others):
             moved = station.transfers if number else 0.0
-            yield station.model_copy(update={"deferred": moved}), queue
+            few = _few_of(listed, result)
+            yield station.model_copy(update={"deferred": moved}), replace(queue, few_of=few)
     for lock in holdings(result):
         queue = Queue(
             0.0,
@@ -221,12 +223,29 @@ def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
         yield station.model_copy(update=figures), queue
 
 
+def _few_of(lines: list[Line], result: WorkloadResult) -> int:
+    """Return of how many containers few share each of an object's lines; 0 if more do.
+
+    Lines of a table are visited by few in a window, and by others in the next: they are shared
+    by all, as the table is.
+    """
+    number = result.topology.containers
+    if result.scope != "between" or not lines:
+        return 0
+    few = all(
+        line.sharing == "some" and 2 * len({*line.writers, *line.readers}) < number
+        for line in lines
+    )
+    return number if few else 0
+
+
 def _others(
     walls: Iterable[Wall], lines: Iterable[Line], others: int
-) -> Iterator[tuple[Station, Queue]]:
+) -> Iterator[tuple[Station, Queue, list[Line]]]:
     """Lines of walls that a result does not list one by one, as many like each other.
 
-    ``lines``: those that it lists. How many transfers are reads' is taken from these.
+    And the lines of each wall that it lists, ``lines`` being those of all. How many transfers
+    are reads' is taken from these.
     """
     lines_of: dict[tuple[str, str], list[Line]] = defaultdict(list)
     for line in lines:
@@ -253,6 +272,7 @@ def _others(
                 reads=queue.reads,
             ),
             queue,
+            listed,
         )
 
 

@@ -218,6 +218,27 @@ def test_a_table_is_many_lines_and_no_single_one() -> None:
     assert spread.relative.usual > 2 * single.relative.usual
 
 
+def of_pairs(sharing: str = "some", **wrote: Any) -> queues.Prediction:
+    """Four lines that two of eight containers write each, as often as the other."""
+    walls = []
+    for first in range(0, 8, 2):
+        one = builders.named_wall(f"of {first}")
+        update = {"transfers": 0.5, "write_visits": 0.5, "sharing": sharing}
+        walls.append(one.model_copy(update={**update, "writers": [first, first + 1], **wrote}))
+    profile = profiles.load(profiles.DEFAULT)
+    return queues.predict(builders.workload("pairs", walls), profile, [8, 64])
+
+
+def test_a_line_of_two_is_no_queue_of_all() -> None:
+    eight, many = (point.relative.usual for point in of_pairs().points)
+    # They are further apart in a larger part of the machine, and no more at each line.
+    assert many == pytest.approx(eight, rel=0.1)
+    assert of_pairs("all").points[1].relative.usual < 0.85 * many
+    # Nor is one that most of those that ran came to.
+    most = of_pairs(writers=list(range(4)))
+    assert most.points[1].relative.usual == of_pairs("all").points[1].relative.usual
+
+
 def test_a_table_of_which_few_lines_are_listed_costs_what_it_moves() -> None:
     table = builders.signal().walls[0].object
     lines = [builders.line(table.model_copy(update={"line": 64 * n}), 4 / 512) for n in range(16)]
