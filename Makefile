@@ -43,10 +43,10 @@ BESIDE = -n auto --maxprocesses 4 --dist loadfile
 test-guest: setup-dev
 	.venv/bin/pytest $(BESIDE) tests/guest
 
-# What takes a minute and more, and is nearly shown by what test-guest runs: before a release.
+# What takes minutes and is nearly shown by what test-guest and test-kernel run: before a release.
 .PHONY: test-slow
 test-slow: setup-dev
-	.venv/bin/pytest $(BESIDE) -m slow tests/guest
+	.venv/bin/pytest $(BESIDE) -m slow tests/guest tests/kernel
 
 # Builds kernels first, one of them with sanitizers: 40 minutes on two cores, once.
 test-kernel: setup-dev

@@ -123,6 +123,23 @@ def test_forks_meet_in_no_count_of_a_users_processes(compared: Compared) -> None
 OVERLAY = ("stock", "partywall", "-w", "overlay/*", "-n", "1", "-c", "4")
 
 
+LOOKS = ("overlay/access", "overlay/access-missing", "overlay/stat-volume")
+
+
+def test_looks_at_an_overlay_meet_no_others_in_a_credential_and_cost_no_more(kept: Kept) -> None:
+    name = "cred: struct cred"
+    words = [word for title in LOOKS for word in ("-w", title)]
+    comparison, ours = kept("stock", "partywall", *words, "-n", "1", "-c", "4")
+    assert {change.title for change in comparison.workloads} == set(LOOKS)
+    for change in comparison.workloads:
+        assert moved(change, name)[0] > 1, change.title
+        if change.title == "overlay/access":
+            assert change.instructions.after <= change.instructions.before
+    for each in ours.workloads:
+        assert all(w.transfers <= 0.1 for w in each.walls if w.object.name == name), each.title
+
+
+@pytest.mark.slow
 def test_no_operation_of_an_overlay_meets_others_in_a_credential(kept: Kept) -> None:
     name = "cred: struct cred"
     comparison, ours = kept(*OVERLAY)
@@ -159,6 +176,7 @@ TRIES_AGAIN = "overlay/lookup"
 APART = ("stock", "partywall", "-w", TRIES_AGAIN, "-n", "4", "-c", "1")
 
 
+@pytest.mark.slow
 def test_no_operation_of_an_overlay_costs_more(compared: Compared) -> None:
     changes = {change.title: change.instructions for change in compared(*OVERLAY).workloads}
     assert set(changes) > STEADY | ASKS_ONCE | {TRIES_AGAIN}
@@ -179,6 +197,7 @@ def test_no_operation_of_an_overlay_costs_more(compared: Compared) -> None:
     assert dearer == {}
 
 
+@pytest.mark.slow
 def test_what_is_built_here_costs_what_debians_own_costs(compared: Compared) -> None:
     # Who meets a neighbour may have to spin, and who meets whom is chance: what
     # costs more with seven of them, but not with one, costs the same. Look-ups of
@@ -202,6 +221,7 @@ def is_allocated(name: str) -> bool:
     return ":" in name or " of " in name
 
 
+@pytest.mark.slow
 def test_what_is_built_here_has_the_walls_of_debians_own(compared: Compared) -> None:
     for change in compared("debian", "stock").workloads:
         before, after = change.wall_transfers.before, change.wall_transfers.after
