@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 from partywall.advice.changes import changes
-from partywall.advice.map import Cell, Map, Object, Operation, Reach
+from partywall.advice.map import Map, Object, Operation, Reach, Stays
 from partywall.report import map as view
-from partywall.report.marked import code, heads
+from partywall.report.marked import code, heads, row
 from partywall.report.words import count, plain, rate
 
 VERDICTS = ("walls", "no wall", "isolated in its calls", "isolated")
@@ -32,7 +31,7 @@ def _lines(found: Map, everything: bool) -> Iterator[str]:
         weights = ", ".join(f"{code(title)} {rate(one)}" for title, one in found.mix.items())
         yield f"The mix, by weight: {weights}."
     if found.again:
-        yield plain(view.apart(found)).replace("|", "")
+        yield view.apart(found)
     yield ""
     yield from _kernels(found)
     if len(found.kernels) > 1:
@@ -49,21 +48,21 @@ def _kernels(found: Map) -> Iterator[str]:
     verdicts = [
         Counter(
             "not measured" if cell.failed is not None else cell.verdict
-            for cell in _column(found, number)
+            for cell in (one.cells[number] for one in found.operations)
             if cell is not None
         )
         for number in range(len(found.kernels))
     ]
     yield from heads("", *map(code, found.labels))
-    yield _row("kernel", *(code(one.kernel.source) for one in found.kernels))
-    yield _row("containers that ran", *map(view.made, found.kernels))
+    yield row("kernel", *(code(one.kernel.source) for one in found.kernels))
+    yield row("containers that ran", *map(view.made, found.kernels))
     if found.again:
-        yield _row("measured", *(code(one.created) for one in found.kernels))
+        yield row("measured", *(code(one.created) for one in found.kernels))
     measured = (sum(one.values()) - one["not measured"] for one in verdicts)
-    yield _row("operations with a figure", *map(str, measured))
+    yield row("operations with a figure", *map(str, measured))
     for verdict in (*VERDICTS, "not measured"):
         if any(one[verdict] for one in verdicts):
-            yield _row(verdict, *(str(one[verdict]) for one in verdicts))
+            yield row(verdict, *(str(one[verdict]) for one in verdicts))
     yield ""
 
 
@@ -87,13 +86,12 @@ def _changes(found: Map, everything: bool) -> Iterator[str]:
         yield ""
     largest = list(dict.fromkeys(one.title for one in every))
     by_title = {one.title: one for one in found.operations}
-    shown = largest if everything else largest[:CHANGES]
-    if shown:
-        yield from heads("operation", *map(code, found.labels))
-        for title in shown:
-            yield _row(code(title), *_cells(by_title[title]))
-        yield from _more(largest[CHANGES:], "operation", len(found.kernels), everything)
-    yield ""
+    if not largest:
+        yield ""
+        return
+    rows = ([code(title), *_cells(by_title[title])] for title in largest)
+    columns = ["operation", *map(code, found.labels)]
+    yield from _table(columns, rows, None if everything else CHANGES, "operation")
 
 
 def _objects(found: Map, everything: bool) -> Iterator[str]:
@@ -103,13 +101,10 @@ def _objects(found: Map, everything: bool) -> Iterator[str]:
         yield f"- {code(view.left_out(found, title, numbers))}"
     if found.lacks:
         yield ""
-    shown = found.objects if everything else found.objects[: view.OBJECTS]
     told = "per operation of the mix" if found.mix else "transfers of operations"
-    yield from heads("object", *(f"{code(one)}: {told}" for one in found.labels), "mended by")
-    for one in shown:
-        yield _row(code(one.name), *map(_reach, one.reach), _mends(one))
-    yield from _more(found.objects[view.OBJECTS :], "object", len(found.kernels) + 1, everything)
-    yield ""
+    columns = ["object", *(f"{code(one)}: {told}" for one in found.labels), "mended by"]
+    rows = ([code(one.name), *map(_reach, one.reach), _mends(one)] for one in found.objects)
+    yield from _table(columns, rows, None if everything else view.OBJECTS, "object")
 
 
 def _reach(reach: Reach | None) -> str:
@@ -128,56 +123,70 @@ def _mends(one: Object) -> str:
 
 
 def _operations(found: Map, everything: bool) -> Iterator[str]:
-    ranked = view.ranked(found)
-    shown = ranked if everything else ranked[: view.OPERATIONS]
     yield "### Operations, those that move most first"
     yield ""
     several = len(found.kernels) > 1
     told_of = map(code, found.labels) if several else ("transfers", "memory", "waits")
     where = ", on the first kernel that has any" if several else ""
-    yield from heads("operation", *told_of, f"its worst objects{where}")
-    for one in shown:
-        cells = list(_cells(one))
-        if not several:
-            cells += [plain(view.stays(one.cells[0])), plain(view.asleep(one.cells[0]))]
-        walls = view.worst(one)
-        told = ", ".join(f"{code(share.object)} {rate(share.transfers)}" for share in walls)
-        yield _row(code(one.title), *cells, told)
-    columns = len(found.kernels) + 1 if several else 4
-    yield from _more(ranked[view.OPERATIONS :], "operation", columns, everything)
-    yield ""
+    columns = ["operation", *told_of, f"its worst objects{where}"]
+    rows = (_operation(one, several) for one in view.ranked(found))
+    yield from _table(columns, rows, None if everything else view.OPERATIONS, "operation")
+
+
+def _operation(one: Operation, several: bool) -> list[str]:
+    cells = list(_cells(one))
+    if not several:
+        cells += [plain(view.stays(one.cells[0])), plain(view.asleep(one.cells[0]))]
+    walls = view.worst(one)
+    told = ", ".join(f"{code(share.object)} {rate(share.transfers)}" for share in walls)
+    return [code(one.title), *cells, told]
 
 
 def _memory(found: Map, everything: bool) -> Iterator[str]:
     """What stays, in bytes of an operation."""
-    left = view.left_behind(found)
     yield "### Memory that stays: bytes of an operation, what nobody pays for first"
     yield ""
-    if not left:
-        yield "not measured" if left is None else "none"
-    else:
-        yield from heads("operation", "kernel", "nobody's", "all", "most of what it leaves")
-        for stay, title, label in left if everything else left[: view.OTHERS]:
-            told = "; ".join(f"{who} {code(what)}" for who, what in view.kinds(stay))
-            sizes = rate(stay.uncharged), rate(stay.bytes)
-            yield _row(code(title), code(label), *sizes, told)
-        yield from _more(left[view.OTHERS :], "row", 4, everything)
-    yield ""
+    columns = ("operation", "kernel", "nobody's", "all", "most of what it leaves")
+    left = view.left_behind(found)
+    rows = (
+        None
+        if left is None
+        else [
+            (code(title), code(label), rate(stay.uncharged), rate(stay.bytes), _kinds(stay))
+            for stay, title, label in left
+        ]
+    )
+    yield from _looked_at(columns, rows, everything)
+
+
+def _kinds(stay: Stays) -> str:
+    return "; ".join(f"{who} {code(what)}" for who, what in view.kinds(stay))
 
 
 def _waits(found: Map, everything: bool) -> Iterator[str]:
     """Shared locks that are held asleep."""
-    held = view.held(found)
     yield "### Waits behind somebody: a shared lock is held asleep"
     yield ""
-    if not held:
-        yield "not measured" if held is None else "none"
+    held = view.held(found)
+    rows = (
+        None
+        if held is None
+        else [
+            (code(title), code(label), rate(one.ms), code(one.lock)) for one, title, label in held
+        ]
+    )
+    yield from _looked_at(("operation", "kernel", "ms at most", "lock"), rows, everything)
+
+
+def _looked_at(
+    columns: Sequence[str], rows: Sequence[Sequence[str]] | None, everything: bool
+) -> Iterator[str]:
+    """A table of what was looked at, or that there is nothing, or that nobody looked."""
+    if rows:
+        yield from _table(columns, rows, None if everything else view.OTHERS, "row")
     else:
-        yield from heads("operation", "kernel", "ms at most", "lock")
-        for one, title, label in held if everything else held[: view.OTHERS]:
-            yield _row(code(title), code(label), rate(one.ms), code(one.lock))
-        yield from _more(held[view.OTHERS :], "row", 3, everything)
-    yield ""
+        yield "not measured" if rows is None else "none"
+        yield ""
 
 
 def _failures(found: Map) -> Iterator[str]:
@@ -185,25 +194,26 @@ def _failures(found: Map) -> Iterator[str]:
     if failed:
         yield "### What could not be measured"
         yield ""
-        yield from heads("operation", "kernel", "why")
-        for title, label, why in failed:
-            yield _row(code(title), code(label), code(why))
-        yield ""
-
-
-def _column(found: Map, number: int) -> Iterator[Cell | None]:
-    return (operation.cells[number] for operation in found.operations)
+        rows = (tuple(map(code, one)) for one in failed)
+        yield from _table(("operation", "kernel", "why"), rows, None, "row")
 
 
 def _cells(one: Operation) -> Iterator[str]:
     return map(view.figure, one.cells)
 
 
-def _more(left: list[Any], noun: str, columns: int, everything: bool) -> Iterator[str]:
-    """A last row that says how many are left out, if any are."""
-    if left and not everything:
-        yield _row(f"{count(len(left), f'more {noun}')}: --all", *[""] * columns)
+def _table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], shown: int | None, noun: str
+) -> Iterator[str]:
+    """A table, and an empty line; the last row says how many are left out, if any are.
 
-
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
+    ``shown``: rows at most, all if None.
+    """
+    every = list(rows)
+    yield from heads(*columns)
+    for cells in every[:shown]:
+        yield row(*cells)
+    left = len(every) - len(every[:shown])
+    if left:
+        yield row(f"{count(left, f'more {noun}')}: --all", *[""] * (len(columns) - 1))
+    yield ""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from partywall.report.diff import UNITS
-from partywall.report.marked import code, heads
+from partywall.report.marked import code, heads, row
 from partywall.report.words import count, rate, topology
 from partywall.results.diff import Difference, Finding
 
@@ -55,10 +55,11 @@ def _table(words: str, findings: list[Finding]) -> Iterator[str]:
     yield from heads(words, "per operation", "of what", "workload")
     for finding in findings[:ROWS]:
         change = finding.per_op
-        yield (
-            f"| {finding.how} | {rate(change.before)} → {rate(change.after)} "
-            f"| {UNITS[finding.what]} {code(finding.name)} "
-            f"| {code(finding.workload)}, {topology(finding.topology)} |"
+        yield row(
+            finding.how,
+            f"{rate(change.before)} → {rate(change.after)}",
+            f"{UNITS[finding.what]} {code(finding.name)}",
+            f"{code(finding.workload)}, {topology(finding.topology)}",
         )
     if len(findings) > ROWS:
         yield f"| … | | {len(findings) - ROWS} more | |"

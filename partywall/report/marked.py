@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Parts of Markdown: text as code, and the beginning of a table."""
+"""Parts of Markdown: text as code, and tables."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from collections.abc import Iterator
 from partywall.report.words import plain
 
 
+def row(*cells: str) -> str:
+    """Return a line of a table."""
+    return f"| {' | '.join(cells)} |"
+
+
 def heads(*columns: str) -> Iterator[str]:
     """Yield the two lines that begin a table."""
-    yield f"| {' | '.join(columns)} |"
+    yield row(*columns)
     yield "|---" * len(columns) + "|"
 
 
