@@ -227,7 +227,11 @@ void testcase(unsigned long long *iterations, unsigned long nr)
 
 @pytest.mark.parametrize(
     ("shape", "walls"),
-    [(("-n", 2), False), (("-n", 1, "-c", 2), False), (("-n", 1, "-c", 2, "--threads"), True)],
+    [
+        (("-n", 2), False),
+        pytest.param(("-n", 1, "-c", 2), False, marks=pytest.mark.slow),
+        (("-n", 1, "-c", 2, "--threads"), True),
+    ],
     ids=["containers", "processes", "threads"],
 )
 def test_will_it_scales_window_is_just_its_operations(
@@ -253,6 +257,7 @@ def test_a_program_without_markers_is_measured_whole(program: Program, tmp_path:
     assert '"syscall execve"' in done.stdout
 
 
+@pytest.mark.slow
 def test_files_on_disk_are_as_good_as_the_package(kernel: Kernel, check: Check) -> None:
     package = check("-w", "signal", "-n", "2").of("signal", 2)
     on_disk = check(

@@ -224,6 +224,7 @@ def much(found: WorkloadResult) -> dict[str, float]:
     return {one.name: one.transfers for one in found.objects if one.transfers >= 1}
 
 
+@pytest.mark.slow
 def test_two_sittings_find_the_same(kernel: Kernel) -> None:
     pipe, signal = workloads.select(["descriptor/pipe", "signal"])
     wanted = Sitting(plan(kernel, pipe), (Round(pipe), Round(signal)))

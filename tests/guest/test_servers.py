@@ -229,17 +229,18 @@ def test_a_window_by_the_clock_is_of_a_program_that_never_ends(
             "busybox sleep 1000 & echo early; exit 3",
             "ended without the line that its window opens at, status 3: early",
         ),
-        ("after=0,for=5", "exit 0", "ended before its window"),
+        pytest.param("after=0,for=5", "exit 0", "ended before its window", marks=pytest.mark.slow),
         # Nine tenths of 300 s, which pass at once where nobody works.
         (
             "from=redy,to=done",
             f"echo ready; {SLEEPS}",
             "printed no line in 270 s that its window opens at: ready",
         ),
-        (
+        pytest.param(
             "from=ready,to=done",
             f"echo ready; {SLEEPS}",
             "printed no line in 270 s that its window closes at",
+            marks=pytest.mark.slow,
         ),
         ("signals", f"kill -USR2 $PPID; {SLEEPS}", "sent no SIGUSR1 in 270 s"),
     ],
