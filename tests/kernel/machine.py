@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import reports
+from hold import Hold, words
 from reports import Report
 
 from partywall.core.errors import EnvironmentProblem
@@ -75,11 +76,13 @@ poweroff -f
 class Ran:
     """What a guest printed: its kernel on the console, its tasks on a line of their own.
 
-    On one line the kernel's words would come into the midst of a task's.
+    On one line the kernel's words would come into the midst of a task's. ``held``: what was
+    waited for where a processor is held (plugin/hold.c).
     """
 
     console: str
     printed: str = ""
+    held: str = ""
 
     def status(self, task: str) -> int | None:
         """Exit status of a task; None if it did not end."""
@@ -131,7 +134,8 @@ class Job:
     """What to run.
 
     ``tasks``: shell scripts by name, run in the order of their names; ``counted``:
-    by a clock that counts instructions, all processors in turn.
+    by a clock that counts instructions, all processors in turn; ``hold``: where a processor
+    is held, for programs that say which.
     """
 
     tasks: Mapping[str, str]
@@ -143,6 +147,27 @@ class Job:
     timeout: float = 600.0
     options: str = ""
     counted: bool = False
+    hold: Hold | None = None
+
+
+class Machine(Guest):
+    """A guest, one processor of which may be held."""
+
+    def __init__(self, kernel: Kernel, job: Job) -> None:
+        super().__init__(settings(kernel, job))
+        self._words: list[str] = []
+        self._said = self.directory / "held"
+        if job.hold is not None:
+            self._words = words(job.hold, kernel, self.settings.qemu, self._said)
+
+    def command(self) -> list[str]:
+        """The QEMU command line."""
+        return [*super().command(), *self._words]
+
+    @property
+    def held(self) -> str:
+        """What was waited for."""
+        return self._said.read_text() if self._said.exists() else ""
 
 
 def slabs(*caches: str) -> str:
@@ -219,7 +244,7 @@ def settings(kernel: Kernel, job: Job) -> Settings:
         topology=Topology(1, job.cpus),
         plugin=None,
         timeout=job.timeout,
-        command_line=f"{COMMAND_LINE} {job.options}",
+        command_line=f"{COMMAND_LINE} {'nokaslr ' if job.hold else ''}{job.options}",
         accel="icount" if job.counted else fast,
         memory=job.memory,
         second_line=True,
@@ -232,11 +257,10 @@ def run(kernel: Kernel, job: Job) -> Ran:
     A guest that was brought down by a fault of its emulator is started again.
     EnvironmentProblem if the image is of another kernel than its vmlinux.
     """
-    how = settings(kernel, job)
     for _ in range(emulator.ATTEMPTS):
-        with Guest(how) as guest:
+        with Machine(kernel, job) as guest:
             guest.wait_for_end()
-            ran = Ran(guest.console, guest.second)
+            ran = Ran(guest.console, guest.second, guest.held)
         if not ran.stale_code():
             break
         print("an emulator's fault, so once more:", *ran.alarms()[:3], sep="\n")

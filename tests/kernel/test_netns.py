@@ -154,3 +154,20 @@ def test_allocations_of_a_setup_may_fail(boot: Boot) -> None:
     assert int(allocations) >= int(needed) > 1000 / EACH
     assert ran.alarms() == []
     assert "left 0" in output.splitlines()
+
+
+def routes(boot: Boot, kernel: str, modules: list[str]) -> Ran:
+    # What is freed is overwritten, and no allocation is kept by a processor.
+    job = Job({"1-netns": "routes"}, ["routes"], modules=modules, options="slub_debug=P")
+    return boot(kernel, job)
+
+
+def test_a_tunnels_routes_are_gone_before_the_namespace_is(boot: Boot) -> None:
+    # fixes/0001.
+    stock = routes(boot, "debian", ["ip6_tunnel"])
+    assert "routes: namespace gone" in stock.output("1-netns"), stock.end
+    assert not stock.ended
+    assert "dst_destroy" in stock.console, stock.end
+    ours = routes(boot, "partywall+lean+net+debug", [])
+    assert done(ours).splitlines() == ["routes: namespace gone", "routes: device gone"]
+    assert ours.alarms() == []

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A tunnel's routes, and the namespace through which it tunnels.
+ *
+ *	routes
+ *		a tunnel through a namespace that dies is deleted, while somebody who sends
+ *		through it waits for his own memory, and so has a reference of the device
+ *
+ * The namespace is gone before that reference is. Says so when the device is gone as well.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <linux/if_ether.h>
+#include <linux/if_link.h>
+#include <linux/if_packet.h>
+#include <linux/if_tunnel.h>
+#include <linux/rtnetlink.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include "common.h"
+
+#define NEAR "fd00::1"
+#define FAR "fd02::1"
+#define TUNNEL "t0"
+#define SETTLED_SECONDS 120
+
+/* 0 if there is none. What net/if.h declares, linux/if_tunnel.h declares otherwise. */
+static int number_of_tunnel(void)
+{
+	struct ifreq request = { .ifr_name = TUNNEL };
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	must(fd >= 0, "socket");
+	if (ioctl(fd, SIOCGIFINDEX, &request))
+		request.ifr_ifindex = 0;
+	close(fd);
+	return request.ifr_ifindex;
+}
+
+static void shell(const char *script)
+{
+	must(system(script) == 0, script);
+}
+
+/* Attributes of one message of netlink's, one behind the other. */
+struct request {
+	struct nlmsghdr head;
+	struct ifinfomsg info;
+	char more[512];
+};
+
+static struct rtattr *put(struct request *request, int type, const void *data, size_t size)
+{
+	struct rtattr *at = (void *)((char *)request + NLMSG_ALIGN(request->head.nlmsg_len));
+
+	at->rta_type = type;
+	at->rta_len = RTA_LENGTH(size);
+	if (size)
+		memcpy(RTA_DATA(at), data, size);
+	request->head.nlmsg_len = NLMSG_ALIGN(request->head.nlmsg_len) + RTA_ALIGN(at->rta_len);
+	return at;
+}
+
+static void end(struct request *request, struct rtattr *at)
+{
+	at->rta_len = (char *)request + request->head.nlmsg_len - (char *)at;
+}
+
+static void make_tunnel(void)
+{
+	struct request request = {
+		.head = {
+			.nlmsg_len = NLMSG_LENGTH(sizeof(struct ifinfomsg)),
+			.nlmsg_type = RTM_NEWLINK,
+			.nlmsg_flags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK,
+		},
+	};
+	struct { struct nlmsghdr head; struct nlmsgerr error; char more[1024]; } answer;
+	uint8_t of_ipv6 = IPPROTO_IPV6;
+	struct rtattr *info, *data;
+	struct in6_addr near, far;
+	int fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);
+
+	inet_pton(AF_INET6, NEAR, &near);
+	inet_pton(AF_INET6, FAR, &far);
+	put(&request, IFLA_IFNAME, TUNNEL, sizeof(TUNNEL));
+	info = put(&request, IFLA_LINKINFO, NULL, 0);
+	put(&request, IFLA_INFO_KIND, "ip6tnl", 6);
+	data = put(&request, IFLA_INFO_DATA, NULL, 0);
+	put(&request, IFLA_IPTUN_LOCAL, &near, sizeof(near));
+	put(&request, IFLA_IPTUN_REMOTE, &far, sizeof(far));
+	put(&request, IFLA_IPTUN_PROTO, &of_ipv6, sizeof(of_ipv6));
+	end(&request, data);
+	end(&request, info);
+	must(fd >= 0 && send(fd, &request, request.head.nlmsg_len, 0) > 0, "netlink");
+	must(recv(fd, &answer, sizeof(answer), 0) > 0, "netlink's answer");
+	errno = -answer.error.error;
+	must(!errno, "RTM_NEWLINK");
+	close(fd);
+}
+
+/* Makes the tunnel in a namespace, moves it here, and keeps the namespace until told. */
+static void live_in_namespace(int told, int tell)
+{
+	char move[64];
+
+	must(!unshare(CLONE_NEWNET), "unshare");
+	shell("ip link set lo up");
+	shell("ip addr add " NEAR "/128 dev lo && ip -6 route add " FAR " dev lo");
+	make_tunnel();
+	snprintf(move, sizeof(move), "ip link set " TUNNEL " netns %d", getppid());
+	shell(move);
+	must(write(tell, "", 1) == 1, "pipe");
+	must(read(told, move, 1) == 0, "pipe");
+	_exit(0);
+}
+
+/* So the tunnel finds its way, and keeps it. */
+static void send_through(void)
+{
+	struct sockaddr_in6 to = { .sin6_family = AF_INET6, .sin6_port = htons(9) };
+	int fd = socket(AF_INET6, SOCK_DGRAM, 0);
+
+	inet_pton(AF_INET6, "fd01::2", &to.sin6_addr);
+	must(fd >= 0, "socket");
+	must(sendto(fd, "", 1, 0, (void *)&to, sizeof(to)) == 1, "sendto");
+	close(fd);
+}
+
+/* Memory that is not there until somebody gives it. */
+static int watch(void *at, size_t size)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range = {
+		.range = { (uintptr_t)at, size },
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	int fd = syscall(SYS_userfaultfd, O_CLOEXEC);
+
+	must(fd >= 0 && !ioctl(fd, UFFDIO_API, &api), "userfaultfd");
+	must(!ioctl(fd, UFFDIO_REGISTER, &range), "UFFDIO_REGISTER");
+	return fd;
+}
+
+static void *send_from(void *at)
+{
+	struct sockaddr_ll to = {
+		.sll_family = AF_PACKET,
+		.sll_protocol = htons(ETH_P_IPV6),
+		.sll_ifindex = number_of_tunnel(),
+	};
+	int fd = socket(AF_PACKET, SOCK_RAW, 0);
+
+	must(fd >= 0 && to.sll_ifindex, "packet socket");
+	/* The device may be gone by the time that there is something to send. */
+	sendto(fd, at, 64, 0, (void *)&to, sizeof(to));
+	close(fd);
+	return NULL;
+}
+
+/* Until no namespace is left but the one that died last, which stock's kernel keeps. */
+static void settle(void)
+{
+	int left = 2;
+
+	for (int second = 0; left > 1 && second < SETTLED_SECONDS; second++) {
+		FILE *file;
+
+		shell("unshare -n true; sleep 1; echo 1 >/sys/kernel/slab/net_namespace/shrink");
+		file = fopen("/sys/kernel/slab/net_namespace/objects", "r");
+		must(file && fscanf(file, "%d", &left) == 1, "objects");
+		fclose(file);
+	}
+	must(left <= 1, "namespaces are left");
+}
+
+int main(void)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	struct uffdio_zeropage give = { .range.len = page };
+	struct uffd_msg message;
+	int told[2], tell[2], fd;
+	pthread_t sender;
+	void *at;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	must(!pipe(told) && !pipe(tell), "pipe");
+	if (!fork()) {
+		close(told[1]);
+		live_in_namespace(told[0], tell[1]);
+	}
+	must(read(tell[0], &message, 1) == 1, "pipe");
+	shell("ip link set " TUNNEL " up; ip addr add fd01::1/64 dev " TUNNEL);
+	send_through();
+
+	at = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	must(at != MAP_FAILED, "mmap");
+	fd = watch(at, page);
+	must(!pthread_create(&sender, NULL, send_from, at), "pthread_create");
+	must(read(fd, &message, sizeof(message)) == sizeof(message), "a fault");
+
+	if (!fork()) {
+		close(told[1]);
+		shell("ip link del " TUNNEL);
+		_exit(0);
+	}
+	while (number_of_tunnel())
+		usleep(10000);
+	close(told[1]);
+	settle();
+	printf("routes: namespace gone\n");
+
+	give.range.start = (uintptr_t)at;
+	must(!ioctl(fd, UFFDIO_ZEROPAGE, &give), "UFFDIO_ZEROPAGE");
+	must(!pthread_join(sender, NULL) && all_ended(), "one of them");
+	/* What is freed after a grace period is, too. */
+	sleep(3);
+	printf("routes: device gone\n");
+	return 0;
+}

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Bugs that a race of two processors shows: on stock's kernel each time, on ours never.
+
+The first processor is held at an instruction of the kernel until the second one is done
+(plugin/hold.c). What is freed is overwritten, so that who uses it still is found out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hold import Hold
+from machine import Job, Ran
+
+from partywall.kernels import Kernel, module_closure
+
+Boot = Callable[[str, Job], Ran]
+Kernels = Callable[[str], Kernel]
+
+# What is freed is overwritten.
+POISON = "slub_debug=P"
+
+
+def crashed(ran: Ran, what: str, where: str) -> bool:
+    """Whether the kernel ended by `what`, in a function."""
+    assert "place came" in ran.held, (ran.held, ran.end)
+    assert not ran.ended
+    return what in ran.console and f"RIP: 0010:{where}+" in ran.console
+
+
+def fine(ran: Ran) -> str:
+    """What the program printed; the kernel has to be content."""
+    assert ran.held.split("\n") == ["place came", "let came", ""], (ran.held, ran.end)
+    assert ran.ended, ran.end
+    assert ran.status("1-run") == 0, ran.output("1-run")
+    assert ran.alarms() == []
+    return ran.output("1-run")
+
+
+def charges(boot: Boot, kernel: str, hold: Hold) -> Ran:
+    job = Job({"1-run": "windows charges"}, ["windows"], options=POISON, hold=hold)
+    return boot(kernel, job)
+
+
+def test_a_level_is_not_looked_up_once_the_charge_is_taken_back(boot: Boot) -> None:
+    # fixes/0002.  Ours takes charges back elsewhere, from the upper levels first.
+    stock = charges(boot, "stock", Hold("do_dec_rlimit_put_ucounts", "lock xadd", behind=True))
+    assert crashed(stock, "general protection fault", "do_dec_rlimit_put_ucounts")
+    ours = charges(boot, "partywall", Hold("dec_rlimit_ucounts", "call _raw_spin_lock_irqsave"))
+    assert "both received" in fine(ours)
+
+
+def numbers(boot: Boot, kernel: str, hold: Hold) -> Ran:
+    job = Job({"1-run": "windows numbers"}, ["windows"], options=POISON, hold=hold)
+    return boot(kernel, job)
+
+
+def test_a_node_is_not_found_by_its_number_before_it_has_a_type(boot: Boot) -> None:
+    # fixes/0003.  The number is given, and the count set: on stock without the active reference,
+    # on ours that is the last thing.
+    active = r"mov dword ptr \[r\w+ \+ 4\], 0x80000001"
+    stock = numbers(boot, "stock", Hold("__kernfs_new_node", active))
+    assert crashed(stock, "kernel BUG at fs/kernfs/inode.c", "kernfs_get_inode")
+    counted = r"mov dword ptr \[r\w+ \+ 0x40\], 1$"
+    ahead, more = fine(numbers(boot, "partywall", Hold("__kernfs_new_node", counted))).split()[1::2]
+    assert 0 < int(ahead) <= 512
+    assert int(more) == 0
+
+
+def test_a_kernel_socket_is_not_found_before_it_is_marked(boot: Boot, kernel: Kernels) -> None:
+    # fixes/0005.  That of the first namespace is made before.
+    hold = Hold("__netlink_kernel_create", "call netlink_insert", behind=True, passes=1)
+    (module,) = module_closure(kernel("debian"), ["nfnetlink"], [])
+    files = {"nfnetlink.ko": module.data}
+    job = Job({"1-run": "windows sockets /nfnetlink.ko"}, ["windows"], files=files, hold=hold)
+    debians = boot("debian", job)
+    assert crashed(debians, "kernel BUG at net/netlink/af_netlink.c", "netlink_data_ready")
+    # No module of ours makes such a socket. So here it is the order that is looked at.
+    marked = Hold(hold.function, r"lock or byte ptr \[r\w+ \+ 0x300\], 1")
+    for name, first in (("stock", False), ("partywall", True)):
+        assert (marked.address(kernel(name)) < hold.address(kernel(name))) is first, name
