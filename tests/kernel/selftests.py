@@ -13,6 +13,12 @@ from partywall.kernels.series import source
 
 FOLDER = "tools/testing/selftests"
 
+# What tests of memory need besides: a file, and a header newer than the system's.
+_FOR_MM = (
+    *("-D__user=", "-D_LINUX_FS_H", "-include", "include/uapi/linux/fs.h"),
+    f"{FOLDER}/mm/vm_util.c",
+)
+
 
 def checkout(folder: Path) -> Path:
     """The folder of selftests in ``folder``, with what the series adds to it."""
@@ -34,22 +40,17 @@ def compiled(tests: Path, name: str) -> bytes:
     """The static program of ``NAME.c``; raises CalledProcessError if it can't be."""
     folder = tests.parents[2]
     out = folder / name.replace("/", "-")
+    # By relative paths: tests print those of their files, and equal ones are to be equal.
     subprocess.run(
         [
-            *("gcc", "-O2", "-w", "-static", "-pthread", "-D_GNU_SOURCE=", "-I", tests),
+            *("gcc", "-O2", "-w", "-static", "-pthread", "-D_GNU_SOURCE=", "-I", FOLDER),
             # Those of mm want the kernel's headers first, those of net the system's.
-            *("-I" if name.startswith("mm/") else "-idirafter", folder / "tools" / "include"),
-            *("-o", out, tests / f"{name}.c", "-lrt", "-lm"),
-            *(_for_mm(folder) if name.startswith("mm/") else []),
+            *("-I" if name.startswith("mm/") else "-idirafter", "tools/include"),
+            *("-o", out, f"{FOLDER}/{name}.c", "-lrt", "-lm"),
+            *(_FOR_MM if name.startswith("mm/") else []),
         ],
+        cwd=folder,
         check=True,
         capture_output=True,
     )
     return out.read_bytes()
-
-
-def _for_mm(folder: Path) -> list[str]:
-    """What tests of memory need besides: a file, and a header newer than the system's."""
-    header = folder / "include" / "uapi" / "linux" / "fs.h"
-    words = ["-D__user=", "-D_LINUX_FS_H", "-include", str(header)]
-    return [*words, str(folder / FOLDER / "mm" / "vm_util.c")]
