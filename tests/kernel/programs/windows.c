@@ -10,6 +10,9 @@
  *	windows sockets MODULE
  *		a module makes a kernel socket in each namespace, and is held with that of the
  *		second one, whose user sends to it
+ *	windows watches
+ *		a directory is watched for the first time, and who watches it is held before
+ *		its files are marked; a second one watches it and writes to a file
  *
  * Each says what the second one got.
  */
@@ -20,6 +23,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -219,6 +223,44 @@ static int sockets(const char *module)
 	return 0;
 }
 
+static int watched(const char *path)
+{
+	int fd = inotify_init1(IN_NONBLOCK);
+
+	must(fd >= 0 && inotify_add_watch(fd, path, IN_MODIFY) >= 0, path);
+	return fd;
+}
+
+static int watches(void)
+{
+	static const char path[] = "/tmp/watched";
+	int *ready = shared(4096), *told = ready + 1, file;
+	char event[4096];
+
+	must(!mkdir(path, 0755), "mkdir");
+	file = open("/tmp/watched/file", O_CREAT | O_RDWR, 0644);
+	must(file >= 0, "a file");
+	if (!fork()) {
+		int fd;
+
+		run_on(OTHER);
+		meet(ready, 2);
+		hold_await();
+		fd = watched(path);
+		must(write(file, "", 1) == 1, "write");
+		*told = read(fd, event, sizeof(event)) > 0;
+		hold_let();
+		_exit(0);
+	}
+	run_on(HELD);
+	meet(ready, 2);
+	hold_next();
+	watched(path);
+	must(all_ended(), "who watches too");
+	printf("watches: %s\n", *told ? "told" : "not told");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -228,6 +270,8 @@ int main(int argc, char **argv)
 		return numbers();
 	if (argc == 3 && !strcmp(argv[1], "sockets"))
 		return sockets(argv[2]);
-	fprintf(stderr, "windows charges | numbers | sockets MODULE\n");
+	if (argc == 2 && !strcmp(argv[1], "watches"))
+		return watches();
+	fprintf(stderr, "windows charges | numbers | sockets MODULE | watches\n");
 	return 2;
 }
