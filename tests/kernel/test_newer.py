@@ -15,6 +15,10 @@ from test_dcache import NAMED, OTHERS, named
 from test_kunit import CASES
 from test_lifetime import WAYS, charged
 from test_limits import races
+from test_netns import done, routes
+from test_windows import crashed, marks_first, sockets
+
+from partywall.kernels import Kernel
 
 pytestmark = pytest.mark.soak
 
@@ -24,7 +28,8 @@ Alarms = Callable[[str, Ran], list[str]]
 # Those of ucounts come first.
 KUNIT = CASES[: CASES.index("race_of_users_that_come_and_go") + 1]
 KUNIT.append("sysctl_test_register_sysctl_duplicate")
-SANITIZERS = ["partywall@7.3+debug", "partywall@7.3+kcsan"]
+SANITIZERS = ["partywall@7.3+lean+net+debug", "partywall@7.3+lean+net+kcsan"]
+DEBIANS = "debian@trixie-backports"
 
 
 @pytest.mark.parametrize("name", SANITIZERS)
@@ -57,9 +62,7 @@ def test_limits_are_exact_and_nothing_is_left(boot: Boot, alarms: Alarms, name: 
     assert alarms(name, ran) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "modules"), [("debian@trixie-backports", ["netlink_diag"]), (SANITIZERS[1], [])]
-)
+@pytest.mark.parametrize(("name", "modules"), [(DEBIANS, ["netlink_diag"]), (SANITIZERS[1], [])])
 def test_no_socket_of_netlink_is_left_out(boot: Boot, name: str, modules: list[str]) -> None:
     # Debian's leaves out one for each part of a long list but the last.
     ran = boot(name, Job({"1-all": "sockets 400"}, ["sockets"], modules=modules, timeout=900))
@@ -73,10 +76,29 @@ def test_no_socket_of_netlink_is_left_out(boot: Boot, name: str, modules: list[s
 
 
 def test_a_file_is_no_name_that_is_not_there(boot: Boot) -> None:
-    assert named(boot, "debian@trixie-backports").left == pytest.approx(NAMED, abs=OTHERS)
+    assert named(boot, DEBIANS).left == pytest.approx(NAMED, abs=OTHERS)
     assert named(boot, SANITIZERS[0]).left == pytest.approx(0, abs=OTHERS)
 
 
 def test_a_keyring_gives_back_what_it_took_of_its_users_quota(boot: Boot) -> None:
-    assert charged(boot, "debian@trixie-backports") == dict.fromkeys(WAYS, 65536)
+    assert charged(boot, DEBIANS) == dict.fromkeys(WAYS, 65536)
     assert charged(boot, SANITIZERS[0]) == dict.fromkeys(WAYS, 0)
+
+
+def test_a_tunnels_routes_are_gone_before_the_namespace_is(boot: Boot) -> None:
+    debians = routes(boot, DEBIANS, ["ip6_tunnel"])
+    assert "routes: namespace gone" in debians.output("1-netns"), debians.end
+    assert not debians.ended
+    assert "dst_destroy" in debians.console, debians.end
+    ours = routes(boot, SANITIZERS[0], [])
+    assert done(ours).splitlines() == ["routes: namespace gone", "routes: device gone"]
+    assert ours.alarms() == []
+
+
+def test_a_kernel_socket_is_not_found_before_it_is_marked(
+    boot: Boot, kernel: Callable[[str], Kernel]
+) -> None:
+    debians = sockets(boot, DEBIANS, kernel(DEBIANS))
+    assert crashed(debians, "kernel BUG at net/netlink/af_netlink.c", "netlink_data_ready")
+    assert not marks_first(kernel(DEBIANS))
+    assert marks_first(kernel(SANITIZERS[0]))

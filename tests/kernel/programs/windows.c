@@ -7,8 +7,8 @@
  *		first one is held once its charge is taken back
  *	windows numbers
  *		a cgroup is made, and held while it is; somebody opens it by its number
- *	windows sockets MODULE
- *		a module makes a kernel socket in each namespace, and is held with that of the
+ *	windows sockets MODULE PROTOCOL
+ *		a module makes a kernel socket of netlink's in each namespace, and is held with that of the
  *		second one, whose user sends to it
  *	windows watches
  *		a directory is watched for the first time, and who watches it is held before
@@ -175,11 +175,11 @@ static int numbers(void)
 }
 
 /* Returns once the module made that of the first namespace. To load it stops all processors. */
-static int try_socket(void)
+static int try_socket(int protocol)
 {
 	int fd;
 
-	while ((fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER)) < 0)
+	while ((fd = socket(AF_NETLINK, SOCK_RAW, protocol)) < 0)
 		usleep(1000);
 	return fd;
 }
@@ -200,7 +200,7 @@ static void send_to_kernel(int fd)
 	fflush(stdout);
 }
 
-static int sockets(const char *module)
+static int sockets(const char *module, int protocol)
 {
 	int *ready = shared(4096), fd = open(module, O_RDONLY);
 
@@ -209,7 +209,7 @@ static int sockets(const char *module)
 		run_on(OTHER);
 		must(!unshare(CLONE_NEWNET), "unshare");
 		meet(ready, 2);
-		fd = try_socket();
+		fd = try_socket(protocol);
 		hold_await();
 		send_to_kernel(fd);
 		hold_let();
@@ -268,10 +268,10 @@ int main(int argc, char **argv)
 		return charges();
 	if (argc == 2 && !strcmp(argv[1], "numbers"))
 		return numbers();
-	if (argc == 3 && !strcmp(argv[1], "sockets"))
-		return sockets(argv[2]);
+	if (argc == 4 && !strcmp(argv[1], "sockets"))
+		return sockets(argv[2], atoi(argv[3]));
 	if (argc == 2 && !strcmp(argv[1], "watches"))
 		return watches();
-	fprintf(stderr, "windows charges | numbers | sockets MODULE | watches\n");
+	fprintf(stderr, "windows charges | numbers | sockets MODULE PROTOCOL | watches\n");
 	return 2;
 }
