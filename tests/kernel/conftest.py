@@ -52,6 +52,13 @@ def pytest_configure(config: pytest.Config) -> None:
 NOT_RUN = "guests not run"
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tell of which kind the test is, before its fixtures boot anything."""
+    chance = item.get_closest_marker("soak") is not None
+    item.config.stash[GUESTS].begins(chance=chance)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -59,9 +66,7 @@ def pytest_runtest_makereport(
     """Keep what guests printed if the test passed, and count those that were not run."""
     report = yield
     if call.when == "call" or report.failed:
-        chance = item.get_closest_marker("soak") is not None
-        guests = item.config.stash[GUESTS]
-        taken = guests.ended(str(item.path), good=report.passed, chance=chance)
+        taken = item.config.stash[GUESTS].ended(str(item.path), report.outcome)
         report.user_properties.append((NOT_RUN, taken))
     return report
 

@@ -15,6 +15,7 @@ import json
 from dataclasses import asdict, fields
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from machine import Job, Machine, Ran, run
 
@@ -23,6 +24,8 @@ from partywall.core.errors import EnvironmentProblem
 from partywall.kernels import Kernel
 
 KIND = "ran"
+
+Outcome = Literal["passed", "failed", "skipped"]
 
 
 @cache
@@ -62,38 +65,40 @@ class Kept:
 
     ``anew``: nothing is taken that was kept. Tests of one file may have guests in common: what
     one of them was given is kept when a test has passed, and nothing of it once one has failed.
+    Of a test that looks for what shows by chance nothing is kept or taken.
     """
 
     def __init__(self, *, anew: bool) -> None:
         self.anew = anew
         self._run: dict[str, Ran] = {}
+        self._chance = False
         self._taken: set[str] = set()
         self._of_file: set[str] = set()
         self._file = ""
 
+    def begins(self, *, chance: bool) -> None:
+        """A test begins; ``chance``: it looks for what shows by chance."""
+        self._chance = chance
+
     def boot(self, kernel: Kernel, job: Job) -> Ran:
         """Return what the job printed on the kernel."""
         name = key(kernel, job)
-        if not self.anew and (kept := _read(name)) is not None:
+        if not (self.anew or self._chance) and (kept := _read(name)) is not None:
             self._taken.add(name)
             return kept
         ran = self._run[name] = run(kernel, job)
         return ran
 
-    def ended(self, file: str, *, good: bool, chance: bool) -> int:
-        """Keep or drop what was run for a test of a file; return how many guests it did not run.
-
-        ``chance``: it looks for what shows by chance. What its guests printed says nothing of
-        the next ones.
-        """
+    def ended(self, file: str, outcome: Outcome) -> int:
+        """Keep or drop what was run for a test of a file; return how many guests it did not run."""
         if file != self._file:
             self._of_file.clear()
             self._file = file
         self._of_file |= self._taken | self._run.keys()
-        if not good:
+        if outcome == "failed":
             for name in self._of_file:
                 _drop(name)
-        elif not chance:
+        elif outcome == "passed" and not self._chance:
             for name, ran in self._run.items():
                 _write(name, ran)
         taken = len(self._taken)

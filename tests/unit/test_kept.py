@@ -8,7 +8,7 @@ from pathlib import Path
 import kept
 import machine
 import pytest
-from kept import Kept, key
+from kept import Kept, Outcome, key
 from machine import Job, Ran
 
 from partywall.core.topology import Topology
@@ -55,11 +55,14 @@ FILE = "test_one.py"
 JOB = Job({"1": "true"})
 
 
-def one(kernel: Kernel, *, anew: bool = False, good: bool = True, chance: bool = False) -> Ran:
+def one(
+    kernel: Kernel, outcome: Outcome = "passed", *, anew: bool = False, chance: bool = False
+) -> Ran:
     """What a test of its own got, that ended so."""
     guests = Kept(anew=anew)
+    guests.begins(chance=chance)
     ran = guests.boot(kernel, JOB)
-    guests.ended(FILE, good=good, chance=chance)
+    guests.ended(FILE, outcome)
     return ran
 
 
@@ -67,23 +70,23 @@ def test_a_guest_of_a_test_that_passed_is_not_run_again(boots: Boots, kernel: Ke
     printed = one(kernel)
     guests = Kept(anew=False)
     assert guests.boot(kernel, JOB) == printed
-    assert guests.ended(FILE, good=True, chance=False) == 1
+    assert guests.ended(FILE, "passed") == 1
     assert boots == ["true"]
 
 
 def test_a_guest_of_a_test_that_failed_is_run_again(boots: Boots, kernel: Kernel) -> None:
     guests = Kept(anew=False)
     guests.boot(kernel, JOB)
-    guests.ended(FILE, good=False, chance=False)
+    guests.ended(FILE, "failed")
     # The next test's pass says nothing of that one's guest.
-    guests.ended(FILE, good=True, chance=False)
+    guests.ended(FILE, "passed")
     one(kernel)
     assert boots == ["true", "true"]
 
 
 def test_what_a_test_failed_with_is_kept_no_longer(boots: Boots, kernel: Kernel) -> None:
     one(kernel)
-    one(kernel, good=False)
+    one(kernel, "failed")
     one(kernel)
     assert boots == ["true", "true"]
 
@@ -93,8 +96,8 @@ def test_a_guest_of_two_tests_is_dropped_when_the_second_one_fails(
 ) -> None:
     guests = Kept(anew=False)
     guests.boot(kernel, JOB)
-    guests.ended(FILE, good=True, chance=False)
-    guests.ended(FILE, good=False, chance=False)
+    guests.ended(FILE, "passed")
+    guests.ended(FILE, "failed")
     one(kernel)
     assert boots == ["true", "true"]
 
@@ -102,16 +105,25 @@ def test_a_guest_of_two_tests_is_dropped_when_the_second_one_fails(
 def test_a_test_of_another_file_that_fails_drops_nothing(boots: Boots, kernel: Kernel) -> None:
     guests = Kept(anew=False)
     guests.boot(kernel, JOB)
-    guests.ended(FILE, good=True, chance=False)
-    guests.ended("test_other.py", good=False, chance=False)
+    guests.ended(FILE, "passed")
+    guests.ended("test_other.py", "failed")
     one(kernel)
     assert boots == ["true"]
 
 
-def test_what_shows_by_chance_is_not_kept(boots: Boots, kernel: Kernel) -> None:
+def test_what_shows_by_chance_is_neither_kept_nor_taken(boots: Boots, kernel: Kernel) -> None:
     one(kernel, chance=True)
     one(kernel)
-    assert boots == ["true", "true"]
+    one(kernel, chance=True)
+    assert boots == ["true"] * 3
+
+
+def test_a_test_that_is_skipped_keeps_and_drops_nothing(boots: Boots, kernel: Kernel) -> None:
+    one(kernel, "skipped")
+    one(kernel)
+    one(kernel, "skipped")
+    one(kernel)
+    assert boots == ["true"] * 2
 
 
 def test_anew_runs_a_guest_whatever_was_kept(boots: Boots, kernel: Kernel) -> None:

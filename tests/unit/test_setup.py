@@ -202,16 +202,23 @@ def test_who_lacks_something_is_told_the_command_that_installs_it(
 
 
 @pytest.mark.parametrize("works", [True, False])
-def test_the_image_for_kernels_has_what_builds_and_packs_them(tmp_path: Path, works: bool) -> None:
-    text = (CHECKOUT / "Containerfile").read_text().partition(" AS kernels\n")[2]
-    ran = re.search(r"^RUN ((?:.*\\\n)*.*)$", text, re.MULTILINE)
+@pytest.mark.parametrize(
+    ("stage", "kinds"), [("program", ["roots"]), ("kernels", ["kernels", "debs"])]
+)
+def test_a_stage_of_the_image_has_what_its_work_needs(
+    tmp_path: Path, stage: str, kinds: list[packages.Kind], works: bool
+) -> None:
+    text = (CHECKOUT / "Containerfile").read_text().partition(f" AS {stage}\n")[2]
+    ran = re.search(r"^RUN \S+ /needs (.*)$", text, re.MULTILINE)
     assert ran
-    script = ran[1].replace("/usr/lib/partywall", str(CHECKOUT))
+    assert ran[1].split() == kinds
+    script = (CHECKOUT / "container" / "needs").read_text()
+    script = script.replace("/usr/lib/partywall", str(CHECKOUT))
     python = f'exec {sys.executable} "$@"' if works else "exit 1"
     log = tmp_path / "calls"
     path = put(tmp_path, apt_get=f'echo "$*" >>{log}', python3=python)
-    done = subprocess.run(["sh", "-c", script], env={"PATH": path}, check=False)
+    done = subprocess.run(["sh", "-c", script, "needs", *kinds], env={"PATH": path}, check=False)
     assert (done.returncode == 0) == works
     asked = log.read_text() if log.exists() else ""
-    wanted = [need.package for kind in ("kernels", "debs") for need in packages.needs(kind)]
+    wanted = [need.package for kind in kinds for need in packages.needs(kind)]
     assert [name in asked.split() for name in wanted] == [works] * len(wanted)

@@ -19,14 +19,19 @@
 #include <string.h>
 #include <time.h>
 
-/* Of QEMU's interface, what this takes; its versions differ in one of these. */
+/* Of QEMU's interface, what this takes; its versions differ in two of these. */
 struct qemu_plugin_tb;
 struct qemu_plugin_insn;
 typedef uint64_t qemu_plugin_id_t;
-typedef void (*on_translation)(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
 typedef void (*on_execution)(unsigned int cpu, void *data);
 
+#if ABI < 7
+typedef void (*on_translation)(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, on_translation call);
+#else
+typedef void (*on_translation)(struct qemu_plugin_tb *tb, void *data);
+void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, on_translation call, void *data);
+#endif
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
@@ -119,7 +124,7 @@ static enum word word_of(const struct qemu_plugin_insn *insn)
 	return bytes[3];
 }
 
-static void on_block(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+static void look_at(struct qemu_plugin_tb *tb)
 {
 	size_t count = qemu_plugin_tb_n_insns(tb);
 
@@ -135,6 +140,18 @@ static void on_block(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	}
 }
 
+#if ABI < 7
+static void on_block(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	look_at(tb);
+}
+#else
+static void on_block(struct qemu_plugin_tb *tb, void *data)
+{
+	look_at(tb);
+}
+#endif
+
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const void *info, int argc, char **argv)
 {
 	for (int i = 0; i < argc; i++) {
@@ -149,6 +166,10 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const void *info, int argc, 
 	}
 	if (!out)
 		return -1;
+#if ABI < 7
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_block);
+#else
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_block, NULL);
+#endif
 	return 0;
 }

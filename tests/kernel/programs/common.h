@@ -4,9 +4,11 @@
 #define COMMON_H
 
 #include <errno.h>
+#include <linux/membarrier.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,6 +36,15 @@ static inline double now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &at);
 	return at.tv_sec + at.tv_nsec / 1e9;
+}
+
+/* Returns when what waited for a grace period has most likely been called: nobody says so. */
+static inline void callbacks_called(void)
+{
+	for (int round = 0; round < 4; round++) {
+		must(!syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0), "membarrier");
+		sleep(1);
+	}
 }
 
 /* Waits for all, and says whether all went well. */
