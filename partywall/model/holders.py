@@ -20,6 +20,7 @@ fetches it to let go, who waits fetches it to see that, and again to take it."""
 class Holding:
     """One lock: instructions per operation under it and no later one, and under it.
 
+    ``address``: of its word.
     ``asleep``: nanoseconds per operation for which its holder sleeps, for that one alone;
     ``last``: of these, those for no lock, while none was held that was taken later.
     ``moved`` and ``last_moved``: transfers per operation, likewise; ``wanted``: how many
@@ -27,6 +28,7 @@ class Holding:
     """
 
     name: str
+    address: int
     own: float
     held: float
     asleep: float
@@ -49,9 +51,11 @@ def holdings(result: WorkloadResult) -> Iterator[Holding]:
             # A result of a version that saw no transfers under locks has all of them at lines.
             wanted = max(0.0, HAND_OVER * lock.exclusive - lock.word_transfers) if moved else 0.0
             held = (lock.own, lock.instructions, slept, last)
-            yield Holding(lock.name, *held, moved, last_moved, wanted)
+            address = int(lock.address, 16)
+            yield Holding(lock.name, address, *held, moved, last_moved, wanted)
     for other in asleep.values():
-        yield Holding(other.name, 0.0, 0.0, other.own_asleep_ns, other.last_asleep_ns)
+        slept, last = other.own_asleep_ns, other.last_asleep_ns
+        yield Holding(other.name, int(other.address, 16), 0.0, 0.0, slept, last)
 
 
 def unlocked(result: WorkloadResult) -> float:

@@ -128,7 +128,7 @@ def load(work: Work, count: int, cores: int, instruction: float, transfer: float
     # A lock that is held while others are taken is busy for them as well.
     held = [queue.held * instruction + queue.asleep for queue in work.queues]
     busy = [
-        (max(queue.writes, queue.whole) / lines + queue.moved) * moved + one
+        ((max(queue.writes, queue.whole) + queue.moved) * moved + one) / lines
         for queue, one, lines in zip(work.queues, held, spread, strict=True)
     ]
     # What one alone sleeps comes on top of what he computes; and a lock that he has asleep for

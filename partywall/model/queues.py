@@ -26,6 +26,7 @@ from partywall.model import both, unknowns
 from partywall.model.holders import holdings, unlocked
 from partywall.model.load import Load, Queue, Work, line_queue, load
 from partywall.model.profiles import Profile
+from partywall.record.recording import LINE_SIZE
 from partywall.results.document import Model
 from partywall.results.result import Line, Wall, WorkloadResult
 
@@ -188,7 +189,8 @@ def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
     others = shape.total - shape.cpus if result.scope == "between" else shape.cpus - 1
     late = result.deferred.walls if result.deferred else []
     put_off = {line.address: line.transfers for line in late}
-    for wall in both.lines(result):
+    lines = both.lines(result)
+    for wall in lines:
         queue = line_queue(wall.transfers, wall.write_visits, wall.read_visits, others, wall.locked)
         queue = replace(queue, few_of=_few_of([wall], result))
         yield (
@@ -201,12 +203,14 @@ def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
             ),
             queue,
         )
-    for number, (walls, lines) in enumerate(both.walls(result)):
-        for station, queue, listed in _others(walls, lines, others):
+    for number, (walls, parts) in enumerate(both.walls(result)):
+        for station, queue, listed in _others(walls, parts, others):
             moved = station.transfers if number else 0.0
             few = _few_of(listed, result)
             yield station.model_copy(update={"deferred": moved}), replace(queue, few_of=few)
+    at = {int(line.address, 16): line for line in lines}
     for lock in holdings(result):
+        word = at.get(lock.address & -LINE_SIZE)
         queue = Queue(
             0.0,
             own=lock.own,
@@ -216,6 +220,7 @@ def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
             moved=lock.moved,
             last_moved=lock.last_moved,
             wanted=lock.wanted,
+            few_of=_few_of([word] if word else [], result),
         )
         station = Station(object=lock.name, line=0, transfers=0.0)
         figures = {"own": queue.own, "held": queue.held, "asleep": queue.asleep}
@@ -225,6 +230,8 @@ def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
 
 def _few_of(lines: list[Line], result: WorkloadResult) -> int:
     """Return of how many containers few share each of an object's lines; 0 if more do.
+
+    Of a lock it is the line of its word that tells.
 
     Lines of a table are visited by few in a window, and by others in the next: they are shared
     by all, as the table is.

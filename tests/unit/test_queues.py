@@ -239,6 +239,26 @@ def test_a_line_of_two_is_no_queue_of_all() -> None:
     assert most.points[1].relative.usual == of_pairs("all").points[1].relative.usual
 
 
+def locks_of_pairs(sharing: str) -> queues.Prediction:
+    """Four locks that two of eight containers take each, as often as the other."""
+    walls, locks = [], []
+    for number in range(4):
+        one = builders.named_wall(f"of {number}")
+        what = one.object.model_copy(update={"address": f"{0xFFFF888000000000 + 64 * number:#x}"})
+        writers = [2 * number, 2 * number + 1]
+        walls.append(builders.line(what, 0.25, sharing=sharing, writers=writers, readers=[]))
+        locks.append(builders.lock(f"of {number}", 600, address=walls[-1].address, exclusive=0.25))
+    sample = builders.workload("pairs", walls, locks=locks)
+    return queues.predict(sample, profiles.load(profiles.DEFAULT), [8, 64])
+
+
+def test_a_lock_of_two_is_no_queue_of_all() -> None:
+    eight, many = (point.relative.usual for point in locks_of_pairs("some").points)
+    assert many == pytest.approx(eight, rel=0.1)
+    # Sixty-four of them hold one of four for an eighth of what an operation takes.
+    assert locks_of_pairs("all").points[1].relative.usual < 0.5 * many
+
+
 def test_a_table_of_which_few_lines_are_listed_costs_what_it_moves() -> None:
     table = builders.signal().walls[0].object
     lines = [builders.line(table.model_copy(update={"line": 64 * n}), 4 / 512) for n in range(16)]
