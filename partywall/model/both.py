@@ -14,12 +14,15 @@ from partywall.results.result import Line, Wall, WorkloadResult
 def lines(result: WorkloadResult) -> list[Line]:
     """Return the lines of walls that a result lists, most transfers first.
 
-    One that is listed of both kinds of work is one, with the transfers and visits of both:
-    those of deferred work are what it has more.
+    One that is listed of both kinds of work is one, with the transfers, visits and visitors of
+    both: those of deferred work are what it has more.
     """
     put_off = {} if result.deferred is None else {one.address: one for one in result.deferred.walls}
     own = [_sum(line, put_off.pop(line.address, None)) for line in result.walls]
     return sorted([*own, *put_off.values()], key=lambda line: -line.transfers)
+
+
+_VISITORS = ("writers", "readers")
 
 
 def _sum(own: Line, late: Line | None) -> Line:
@@ -27,7 +30,11 @@ def _sum(own: Line, late: Line | None) -> Line:
         return own
     rates = ("transfers", "locked", "write_visits", "read_visits")
     added: dict[str, object] = {name: getattr(own, name) + getattr(late, name) for name in rates}
-    return own.model_copy(update={**added, "code": [*own.code, *late.code]})
+    visitors = {name: sorted({*getattr(own, name), *getattr(late, name)}) for name in _VISITORS}
+    # Whom the one kind of work has not come to the other may have.
+    sharing = late.sharing if own.sharing == "some" else own.sharing
+    who: dict[str, object] = {**visitors, "sharing": sharing}
+    return own.model_copy(update={**added, **who, "code": [*own.code, *late.code]})
 
 
 def walls(result: WorkloadResult) -> Iterator[tuple[list[Wall], list[Line]]]:

@@ -36,6 +36,9 @@ COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 LATENCY_SPREAD = 0.2
 """The quickest and slowest pair of cores beside the median that was published."""
 
+ONCE = frozenset(("global", "module"))
+"""Kinds of objects of which there are no more among more containers."""
+
 Placement = Literal["spread", "packed"]
 
 
@@ -231,7 +234,8 @@ def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
 def _few_of(lines: list[Line], result: WorkloadResult) -> int:
     """Return of how many containers few share each of an object's lines; 0 if more do.
 
-    Of a lock it is the line of its word that tells.
+    Of a lock it is the line of its word that tells. A variable of the kernel's own is there once,
+    among however many, and who comes to it is whoever needs it.
 
     Lines of a table are visited by few in a window, and by others in the next: they are shared
     by all, as the table is.
@@ -240,7 +244,9 @@ def _few_of(lines: list[Line], result: WorkloadResult) -> int:
     if result.scope != "between" or not lines:
         return 0
     few = all(
-        line.sharing == "some" and 2 * len({*line.writers, *line.readers}) < number
+        line.sharing == "some"
+        and line.object.kind not in ONCE
+        and 2 * len({*line.writers, *line.readers}) < number
         for line in lines
     )
     return number if few else 0

@@ -158,7 +158,8 @@ def test_allocations_of_a_setup_may_fail(boot: Boot) -> None:
 
 def routes(boot: Boot, kernel: str, modules: list[str]) -> Ran:
     # What is freed is overwritten, and no allocation is kept by a processor.
-    job = Job({"1-netns": "routes"}, ["routes"], modules=modules, options="slub_debug=P")
+    script = "routes" if modules else "routes all"
+    job = Job({"1-netns": script}, ["routes"], modules=modules, options="slub_debug=P")
     return boot(kernel, job)
 
 

@@ -20,7 +20,7 @@ from partywall.model.predict import overlay_stalls, signals
 from partywall.model.profiles import Level, Profile
 from partywall.model.queues import neighbours, predict_work
 from partywall.results.counts import CallCount, Instructions
-from partywall.results.result import Line, Wall
+from partywall.results.result import Line, LineObject, Wall
 
 TWO = profiles.load("ice-lake-2x32")
 GROUPS = profiles.load("milan-2x48")
@@ -218,15 +218,21 @@ def test_a_table_is_many_lines_and_no_single_one() -> None:
     assert spread.relative.usual > 2 * single.relative.usual
 
 
-def of_pairs(sharing: str = "some", **wrote: Any) -> queues.Prediction:
+def lines_of_pairs(transfers: float, sharing: str, kind: Any = "slab", **wrote: Any) -> list[Line]:
     """Four lines that two of eight containers write each, as often as the other."""
     walls = []
-    for first in range(0, 8, 2):
-        one = builders.named_wall(f"of {first}")
-        update = {"transfers": 0.5, "write_visits": 0.5, "sharing": sharing}
-        walls.append(one.model_copy(update={**update, "writers": [first, first + 1], **wrote}))
-    profile = profiles.load(profiles.DEFAULT)
-    return queues.predict(builders.workload("pairs", walls), profile, [8, 64])
+    for number in range(4):
+        name, address = f"of {number}", f"{0xFFFF888000000000 + 64 * number:#x}"
+        what = LineObject(kind=kind, name=name, address=address, size=8, line=0)
+        given: dict[str, Any] = {"writers": [2 * number, 2 * number + 1], "sharing": sharing}
+        walls.append(builders.line(what, transfers, **(given | wrote)))
+    return walls
+
+
+def of_pairs(sharing: str = "some", **more: Any) -> queues.Prediction:
+    """What is expected where two of eight containers write a line of four each."""
+    sample = builders.workload("pairs", lines_of_pairs(0.5, sharing, **more))
+    return queues.predict(sample, profiles.load(profiles.DEFAULT), [8, 64])
 
 
 def test_a_line_of_two_is_no_queue_of_all() -> None:
@@ -241,15 +247,26 @@ def test_a_line_of_two_is_no_queue_of_all() -> None:
 
 def locks_of_pairs(sharing: str) -> queues.Prediction:
     """Four locks that two of eight containers take each, as often as the other."""
-    walls, locks = [], []
-    for number in range(4):
-        one = builders.named_wall(f"of {number}")
-        what = one.object.model_copy(update={"address": f"{0xFFFF888000000000 + 64 * number:#x}"})
-        writers = [2 * number, 2 * number + 1]
-        walls.append(builders.line(what, 0.25, sharing=sharing, writers=writers, readers=[]))
-        locks.append(builders.lock(f"of {number}", 600, address=walls[-1].address, exclusive=0.25))
+    walls = lines_of_pairs(0.25, sharing)
+    locks = [
+        builders.lock(one.object.name, 600, address=one.address, exclusive=0.25) for one in walls
+    ]
     sample = builders.workload("pairs", walls, locks=locks)
     return queues.predict(sample, profiles.load(profiles.DEFAULT), [8, 64])
+
+
+def test_a_variable_is_there_once_whoever_comes_to_it() -> None:
+    assert of_pairs("some", kind="global").points == of_pairs("all").points
+
+
+def test_who_comes_to_a_line_in_deferred_work_shares_it_as_well() -> None:
+    own, all_of_it = lines_of_pairs(0.5, "some"), lines_of_pairs(0.5, "all", writers=builders.ALL)
+    late = builders.put_off(all_of_it)
+    both = builders.workload("pairs", own, deferred=late)
+    apart = builders.workload("pairs", own, deferred=builders.put_off(own))
+    profile = profiles.load(profiles.DEFAULT)
+    (of_all,), (of_pairs,) = (queues.predict(one, profile, [64]).points for one in (both, apart))
+    assert of_all.relative.usual < 0.5 * of_pairs.relative.usual
 
 
 def test_a_lock_of_two_is_no_queue_of_all() -> None:

@@ -2,11 +2,12 @@
 /*
  * A tunnel's routes, and the namespace through which it tunnels.
  *
- *	routes
+ *	routes [all]
  *		a tunnel through a namespace that dies is deleted, while somebody who sends
  *		through it waits for his own memory, and so has a reference of the device
  *
- * The namespace is gone before that reference is. Says so when the device is gone as well.
+ * The namespace is gone before that reference is; ``all``: so are those that died after it.
+ * Says so when the device is gone as well.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -32,8 +33,8 @@
 #define NEAR "fd00::1"
 #define FAR "fd02::1"
 #define TUNNEL "t0"
-#define SETTLED_SECONDS 120
-#define OTHERS 3
+#define OTHERS 8
+#define SECONDS_EACH 15
 
 /* 0 if there is none. What net/if.h declares, linux/if_tunnel.h declares otherwise. */
 static int number_of_tunnel(void)
@@ -207,22 +208,24 @@ static int namespaces(void)
 }
 
 /*
- * Until the tunnel's namespace, which has died first, is freed. Stock's kernel frees one when
- * the next one has died. None is made meanwhile, which would be where that one was.
+ * Until the tunnel's namespace is freed, which has died first: one of those that died is, or
+ * ``all`` where batches of them are destroyed beside each other. Stock's kernel frees a batch when
+ * the next one has died. No namespace is made meanwhile, which might be where that one was.
  */
-static void settle(const pid_t others[OTHERS])
+static void settle(const pid_t others[OTHERS], int all)
 {
-	for (int i = 0; i < OTHERS; i++) {
-		sleep(2);
-		leave_namespace(others[i]);
+	for (int dead = 1; dead <= OTHERS; dead++) {
+		leave_namespace(others[dead - 1]);
+		for (int second = 0; second < SECONDS_EACH; second++) {
+			sleep(1);
+			if (namespaces() - (OTHERS - dead) <= (all ? 0 : dead))
+				return;
+		}
 	}
-	for (int second = 0; namespaces() >= OTHERS; second++) {
-		must(second < SETTLED_SECONDS, "namespaces are left");
-		sleep(1);
-	}
+	must(0, "namespaces are left");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
 	struct uffdio_zeropage give = { .range.len = page };
@@ -250,10 +253,12 @@ int main(void)
 		shell("ip link del " TUNNEL);
 		_exit(0);
 	}
-	while (number_of_tunnel())
+	while (number_of_tunnel()) {
+		must(!waitpid(deletes, &status, WNOHANG), "ip link del");
 		usleep(10000);
+	}
 	leave_namespace(through);
-	settle(others);
+	settle(others, argc > 1 && !strcmp(argv[1], "all"));
 	printf("routes: namespace gone\n");
 
 	give.range.start = (uintptr_t)at;
