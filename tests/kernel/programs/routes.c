@@ -216,7 +216,9 @@ static void settle(const pid_t others[OTHERS], int all)
 {
 	for (int dead = 1; dead <= OTHERS; dead++) {
 		leave_namespace(others[dead - 1]);
-		for (int second = 0; second < SECONDS_EACH; second++) {
+		if (all && dead < OTHERS)
+			continue;
+		for (int second = 0; second < (all ? OTHERS : 1) * SECONDS_EACH; second++) {
 			sleep(1);
 			if (namespaces() - (OTHERS - dead) <= (all ? 0 : dead))
 				return;
