@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from machine import Job, Machine, Ran, run
+from machine import Job, Machine, Ran, run, settings
 
 from partywall.core import cache as keep
 from partywall.core.errors import EnvironmentProblem
@@ -39,8 +39,8 @@ def key(kernel: Kernel, job: Job) -> str:
 
     Of the emulator that is its program and not the files that come with it.
     """
-    guest = Machine(kernel, job)
-    how = guest.settings
+    how = settings(kernel, job)
+    guest = Machine(how, kernel, job)
     try:
         folder = str(guest.directory)
         command = [word.replace(folder, "FOLDER") for word in guest.command()]

@@ -153,12 +153,12 @@ class Job:
 class Machine(Guest):
     """A guest, one processor of which may be held."""
 
-    def __init__(self, kernel: Kernel, job: Job) -> None:
-        super().__init__(settings(kernel, job))
+    def __init__(self, how: Settings, kernel: Kernel, job: Job) -> None:
+        super().__init__(how)
         self._words: list[str] = []
         self._said = self.directory / "held"
         if job.hold is not None:
-            self._words = words(job.hold, kernel, self.settings.qemu, self._said)
+            self._words = words(job.hold, kernel, how.qemu, self._said)
 
     def command(self) -> list[str]:
         """The QEMU command line."""
@@ -257,8 +257,9 @@ def run(kernel: Kernel, job: Job) -> Ran:
     A guest that was brought down by a fault of its emulator is started again.
     EnvironmentProblem if the image is of another kernel than its vmlinux.
     """
+    how = settings(kernel, job)
     for _ in range(emulator.ATTEMPTS):
-        with Machine(kernel, job) as guest:
+        with Machine(how, kernel, job) as guest:
             guest.wait_for_end()
             ran = Ran(guest.console, guest.second, guest.held)
         if not ran.stale_code():

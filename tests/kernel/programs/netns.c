@@ -43,6 +43,7 @@
 #include <unistd.h>
 
 #include "common.h"
+#include "link.h"
 
 static int churn(int tasks, long each)
 {
@@ -141,57 +142,6 @@ static unsigned int seed;
 static unsigned int dice(unsigned int sides)
 {
 	return rand_r(&seed) % sides;
-}
-
-struct request {
-	struct nlmsghdr head;
-	struct ifinfomsg link;
-	char data[512];
-};
-
-static struct rtattr *attribute(struct request *one, int type, const void *data, int size)
-{
-	struct rtattr *at = (void *)one + NLMSG_ALIGN(one->head.nlmsg_len);
-
-	at->rta_type = type;
-	at->rta_len = RTA_LENGTH(size);
-	if (size)
-		memcpy(RTA_DATA(at), data, size);
-	one->head.nlmsg_len = NLMSG_ALIGN(one->head.nlmsg_len) + RTA_ALIGN(at->rta_len);
-	return at;
-}
-
-static void closed(struct request *one, struct rtattr *at)
-{
-	at->rta_len = (void *)one + one->head.nlmsg_len - (void *)at;
-}
-
-/* Asks for something in the namespace that the task is in; 0, or an error number. */
-static int ask(struct request *one)
-{
-	char answer[1024];
-	struct nlmsghdr *head = (void *)answer;
-	struct nlmsgerr *error = NLMSG_DATA(head);
-	int sock = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-	ssize_t got;
-
-	must(sock >= 0, "netlink");
-	one->head.nlmsg_flags |= NLM_F_REQUEST | NLM_F_ACK;
-	must(send(sock, one, one->head.nlmsg_len, 0) == one->head.nlmsg_len, "send");
-	got = recv(sock, answer, sizeof(answer), 0);
-	close(sock);
-	must(got >= (ssize_t)NLMSG_LENGTH(sizeof(*error)) && head->nlmsg_type == NLMSG_ERROR, "recv");
-	return -error->error;
-}
-
-static struct request request(int type, int flags)
-{
-	struct request one = {
-		.head = { .nlmsg_len = NLMSG_LENGTH(sizeof(struct ifinfomsg)),
-			  .nlmsg_type = type, .nlmsg_flags = flags },
-		.link = { .ifi_family = AF_UNSPEC },
-	};
-	return one;
 }
 
 /* A pair of veth, the other end in the namespace of @fd. */

@@ -16,7 +16,6 @@
 #include <linux/if_link.h>
 #include <linux/if_packet.h>
 #include <linux/if_tunnel.h>
-#include <linux/rtnetlink.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sched.h>
@@ -29,6 +28,7 @@
 #include <sys/syscall.h>
 
 #include "common.h"
+#include "link.h"
 
 #define NEAR "fd00::1"
 #define FAR "fd02::1"
@@ -54,61 +54,26 @@ static void shell(const char *script)
 	must(system(script) == 0, script);
 }
 
-/* Attributes of one message of netlink's, one behind the other. */
-struct request {
-	struct nlmsghdr head;
-	struct ifinfomsg info;
-	char more[512];
-};
-
-static struct rtattr *put(struct request *request, int type, const void *data, size_t size)
-{
-	struct rtattr *at = (void *)((char *)request + NLMSG_ALIGN(request->head.nlmsg_len));
-
-	at->rta_type = type;
-	at->rta_len = RTA_LENGTH(size);
-	if (size)
-		memcpy(RTA_DATA(at), data, size);
-	request->head.nlmsg_len = NLMSG_ALIGN(request->head.nlmsg_len) + RTA_ALIGN(at->rta_len);
-	return at;
-}
-
-static void end(struct request *request, struct rtattr *at)
-{
-	at->rta_len = (char *)request + request->head.nlmsg_len - (char *)at;
-}
-
 static void make_tunnel(void)
 {
-	struct request request = {
-		.head = {
-			.nlmsg_len = NLMSG_LENGTH(sizeof(struct ifinfomsg)),
-			.nlmsg_type = RTM_NEWLINK,
-			.nlmsg_flags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK,
-		},
-	};
-	struct { struct nlmsghdr head; struct nlmsgerr error; char more[1024]; } answer;
+	struct request one = request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL);
 	uint8_t of_ipv6 = IPPROTO_IPV6;
 	struct rtattr *info, *data;
 	struct in6_addr near, far;
-	int fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);
 
 	inet_pton(AF_INET6, NEAR, &near);
 	inet_pton(AF_INET6, FAR, &far);
-	put(&request, IFLA_IFNAME, TUNNEL, sizeof(TUNNEL));
-	info = put(&request, IFLA_LINKINFO, NULL, 0);
-	put(&request, IFLA_INFO_KIND, "ip6tnl", 6);
-	data = put(&request, IFLA_INFO_DATA, NULL, 0);
-	put(&request, IFLA_IPTUN_LOCAL, &near, sizeof(near));
-	put(&request, IFLA_IPTUN_REMOTE, &far, sizeof(far));
-	put(&request, IFLA_IPTUN_PROTO, &of_ipv6, sizeof(of_ipv6));
-	end(&request, data);
-	end(&request, info);
-	must(fd >= 0 && send(fd, &request, request.head.nlmsg_len, 0) > 0, "netlink");
-	must(recv(fd, &answer, sizeof(answer), 0) > 0, "netlink's answer");
-	errno = -answer.error.error;
+	attribute(&one, IFLA_IFNAME, TUNNEL, sizeof(TUNNEL));
+	info = attribute(&one, IFLA_LINKINFO, NULL, 0);
+	attribute(&one, IFLA_INFO_KIND, "ip6tnl", 6);
+	data = attribute(&one, IFLA_INFO_DATA, NULL, 0);
+	attribute(&one, IFLA_IPTUN_LOCAL, &near, sizeof(near));
+	attribute(&one, IFLA_IPTUN_REMOTE, &far, sizeof(far));
+	attribute(&one, IFLA_IPTUN_PROTO, &of_ipv6, sizeof(of_ipv6));
+	closed(&one, data);
+	closed(&one, info);
+	errno = ask(&one);
 	must(!errno, "RTM_NEWLINK");
-	close(fd);
 }
 
 /* A process with a namespace of its own, in which it does something first, until it is ended. */
