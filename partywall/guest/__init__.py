@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Guests: QEMU, what is in them, and their life from boot to end."""
 
-from partywall.guest.boot import (
+from partywall.guest.boot import Guest, boots, clean_up, close_all, initramfs
+from partywall.guest.settings import (
     COMMAND_LINE,
     ICOUNT_SHIFT,
     MAX_CPUS,
     VISIT_DISTANCE,
     Accel,
-    Guest,
     Settings,
-    boots,
-    clean_up,
-    close_all,
     command_line,
     expected_seconds,
-    initramfs,
     memory,
 )
 
