@@ -123,7 +123,9 @@ def _in_guest(wanted: Wanted, kernel: Kernel, accel: Accel, progress: Progress) 
     def run(groups: list[list[int]]) -> list[Count]:
         shape = Topology(len(groups), wanted.cpus)
         parts, _ = guest.initramfs(
-            base, image.job(wanted.workload, shape, confined=True, milliseconds=milliseconds)
+            base,
+            image.job(wanted.workload, shape, confined=True, milliseconds=milliseconds),
+            progress,
         )
         settings = Settings(
             qemu=qemu.find(),

@@ -52,7 +52,7 @@ def _settings(kernel: Kernel, workload: Workload, containers: int, machine: Qemu
     quiet = progress.Quiet()
     shape = Topology(containers, 1)
     parts, _ = guest.initramfs(
-        image.base(kernel, workload, quiet), image.job(workload, shape, confined=True)
+        image.base(kernel, workload, quiet), image.job(workload, shape, confined=True), quiet
     )
     return Settings(
         qemu=machine,

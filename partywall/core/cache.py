@@ -81,8 +81,16 @@ def has(kind: str, key: str) -> bool:
     return _whole(root() / kind / key)
 
 
-def entry(kind: str, key: str, fill: Callable[[Path], None], progress: Progress) -> Path:
+def entry(
+    kind: str,
+    key: str,
+    fill: Callable[[Path], None],
+    progress: Progress,
+    what: str | None = None,
+) -> Path:
     """Folder of what ``fill`` made for ``key``; made now if it is not there whole.
+
+    ``what``: that it is, for people who wait for it.
 
     ``fill`` writes into a folder that nobody else sees. It becomes the entry by a rename
     once it is complete, so an interrupted one is never used. A lock keeps others from
@@ -95,7 +103,7 @@ def entry(kind: str, key: str, fill: Callable[[Path], None], progress: Progress)
     with file_errors(f"keeping a {kind}", root()):
         place.parent.mkdir(parents=True, exist_ok=True)
         with (place.parent / f"{key}.lock").open("w") as lock:
-            alone = _wait_for(lock, key, progress)
+            alone = _wait_for(lock, what or key, progress)
             # What NFS remembers as missing it looks for anew once the folder is read.
             next(place.parent.iterdir(), None)
             if not _whole(place):
@@ -163,6 +171,36 @@ def _age(path: Path) -> float:
         return time.time() - path.stat().st_mtime
     except OSError:
         return 0.0
+
+
+def use(place: Path) -> None:
+    """Note that an entry is used, as `trim` wants to know."""
+    # One that another process drops meanwhile is not there to be noted.
+    with contextlib.suppress(OSError):
+        os.utime(place / _COMPLETE)
+
+
+def trim(kind: str, room: int) -> None:
+    """Drop entries of a kind, those that nobody used for longest, until ``room`` bytes hold all."""
+    found = []
+    for stamp in (root() / kind).glob(f"*/{_COMPLETE}"):
+        if ".new-" in stamp.parent.name:
+            continue
+        with contextlib.suppress(OSError):
+            size = sum(path.stat().st_size for path in stamp.parent.rglob("*") if path.is_file())
+            found.append((stamp.stat().st_mtime_ns, size, stamp.parent))
+    for _, size, place in sorted(found, reverse=True):
+        room -= size
+        if room < 0:
+            drop(place)
+
+
+def drop(place: Path) -> None:
+    """Remove an entry. Who has its files open may read on."""
+    with contextlib.suppress(OSError):
+        # Not half of it, for anybody who looks meanwhile.
+        (place / _COMPLETE).unlink(missing_ok=True)
+    shutil.rmtree(place, ignore_errors=True)
 
 
 def packed(text: str) -> bytes:

@@ -12,15 +12,17 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
 from partywall import workloads
-from partywall.core import folders
+from partywall.core import cache, folders
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
 from partywall.core.topology import Topology
 from partywall.guest import image, processor, qemu
+from partywall.guest.cpio import Archive
 from partywall.guest.failures import died, said_in
 from partywall.guest.settings import (
     ICOUNT_SHIFT,
@@ -41,6 +43,9 @@ def _processor_seconds(pid: int) -> float:
         return 0.0
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+
+GIVEN = ("base", "job", "told")
+"""Archives that a guest gets when it goes on from a snapshot, as init asks for them."""
 
 _alive: set[Guest] = set()
 _lock = threading.Lock()
@@ -161,12 +166,19 @@ class Guest:
             *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
             *("-seed", "1", "-rtc", "base=2026-01-01T00:00:00,clock=vm"),
             *("-kernel", str(s.kernel_image), "-initrd", str(self.directory / "initramfs")),
-            *("-append", self._parameters()),
-            *("-serial", f"file:{self._serial}"),
-            *("-qmp", f"unix:{self.qmp},server=on,wait=off"),
+            *("-append", s.command_line),
+            # Behind what a guest has said before it goes on from a snapshot.
+            *("-chardev", f"file,id=first,path={self._serial},append=on"),
+            *("-serial", "chardev:first", "-qmp", f"unix:{self.qmp},server=on,wait=off"),
         ]
         if s.second_line:
             words += ["-serial", f"file:{self._second}"]
+        if s.snapshot is not None:
+            for name in GIVEN:
+                words += ["-fw_cfg", f"name=opt/partywall/{name},file={self.directory / name}"]
+            # For a second QEMU would tell networks where the guest is now: it is disturbed
+            # by the host's clock then, and two runs would differ.
+            words += ["-global", "migration.announce-rounds=0", "-incoming", "fd:0"]
         if s.plugin is not None:
             hooks = self.directory / "hooks"
             words += [
@@ -178,30 +190,43 @@ class Guest:
             ]
         return words
 
-    def _parameters(self) -> str:
-        """The kernel's command line; by the last word init knows how long to wait."""
+    def _told(self) -> bytes:
+        """Return an archive of what the guest is told besides its job: how long to wait."""
+        s, archive = self.settings, Archive()
+        if s.accel == "icount":
+            patience = min((int(s.timeout) + s.looks) * max(s.rounds, 1), 999999)
+            archive.file("job/patience", f"{patience}\n".encode())
+        return archive.pack()
+
+    def _give(self) -> None:
+        """Write down all that the guest holds: at once, or the first archive and the others."""
         s = self.settings
-        if s.accel != "icount":
-            return s.command_line
-        patience = min((int(s.timeout) + s.looks) * max(s.rounds, 1), 999999)
-        # As long as any other, so that no address in the guest depends on it.
-        return f"{s.command_line} partywall.patience={patience:06d}"
+        archives = [*s.initramfs, self._told()]
+        if s.snapshot is not None:
+            self._serial.write_bytes(s.snapshot.console.read_bytes())
+            for name, archive in zip(GIVEN, archives[1:], strict=True):
+                (self.directory / name).write_bytes(archive)
+            archives = archives[:1]
+        with (self.directory / "initramfs").open("wb") as out:
+            for archive in archives:
+                out.write(archive)
+            if s.disk is not None:
+                s.disk.carry(out)
 
     def _start(self) -> None:
         try:
             (self.directory / "hooks").write_text(self.settings.hooks)
-            with (self.directory / "initramfs").open("wb") as out:
-                for part in self.settings.initramfs:
-                    out.write(part)
-                if self.settings.disk is not None:
-                    self.settings.disk.carry(out)
-            self._process = subprocess.Popen(
-                self.command(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+            self._give()
+            snapshot = self.settings.snapshot
+            # Not by way of a program: that it ends would disturb QEMU while its guest goes on.
+            with Path(os.devnull if snapshot is None else snapshot.state).open("rb") as state:
+                self._process = subprocess.Popen(
+                    self.command(),
+                    stdin=state,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                )
             # Not through a file: the disk may be full, and that be the complaint.
             self._listener = threading.Thread(target=self._listen, daemon=True)
             self._listener.start()
@@ -246,25 +271,47 @@ class Guest:
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         """Waits until a condition holds; EnvironmentProblem as for `wait`."""
-        assert self._process is not None
         deadline = time.monotonic() + self.settings.timeout
         boots = _Silence(self)
         while not condition():
             if _over.is_set():
                 raise EnvironmentProblem("stopped while the guest ran")
-            if self._process.poll() is not None:
-                if condition():
-                    return
-                raise self._failure()
-            if time.monotonic() > deadline:
-                last = next(iter(reversed(self.console.strip().splitlines())), "nothing")
-                raise EnvironmentProblem(
-                    f"the guest did not finish its windows in {self.settings.timeout:.0f} s; "
-                    f"its last line: {last[:160]}",
-                    "the workload may hang; allow more with --timeout",
-                )
-            boots.check()
+            try:
+                self._check(condition, boots, deadline)
+            except EnvironmentProblem:
+                if self.settings.snapshot is None or self.said("received") is not None:
+                    raise
+                # One that can't go on from there can boot.
+                self._boot_instead()
+                boots = _Silence(self)
             time.sleep(0.02)
+
+    def _check(self, condition: Callable[[], bool], boots: _Silence, deadline: float) -> None:
+        """EnvironmentProblem if a guest for which a condition does not hold has failed."""
+        assert self._process is not None
+        if self._process.poll() is not None and not condition():
+            raise self._failure()
+        if time.monotonic() > deadline:
+            last = next(iter(reversed(self.console.strip().splitlines())), "nothing")
+            raise EnvironmentProblem(
+                f"the guest did not finish its windows in {self.settings.timeout:.0f} s; "
+                f"its last line: {last[:160]}",
+                "the workload may hang; allow more with --timeout",
+            )
+        boots.check()
+
+    def _boot_instead(self) -> None:
+        """Start the guest again, without its snapshot, which nobody is to use any more."""
+        assert self._process is not None
+        assert self.settings.snapshot is not None
+        self._process.kill()
+        self._process.wait()
+        cache.drop(self.settings.snapshot.state.parent)
+        self.settings = replace(self.settings, snapshot=None)
+        self._serial.unlink(missing_ok=True)
+        self.qmp.unlink(missing_ok=True)
+        self._complaints = ""
+        self._start()
 
     def _failure(self) -> EnvironmentProblem:
         """What the ended guest died of, in one line."""
@@ -314,9 +361,10 @@ class _Silence:
             )
 
 
-def initramfs(base: bytes, job: bytes) -> tuple[tuple[bytes, ...], str]:
-    """Both archives as the guest gets them, and their hash."""
-    return (base, job), image.digest((base, job))
+def initramfs(base: bytes, job: bytes, progress: Progress) -> tuple[tuple[bytes, ...], str]:
+    """All archives as the guest gets them, and their hash."""
+    parts = (image.early(progress), base, job)
+    return parts, image.digest(parts)
 
 
 def boots(kernel: Kernel, progress: Progress) -> None:
@@ -324,7 +372,9 @@ def boots(kernel: Kernel, progress: Progress) -> None:
     shape = Topology(2, 1)
     (workload,) = workloads.select(["signal"])
     parts, _ = initramfs(
-        image.base(kernel, workload, progress), image.job(workload, shape, confined=True)
+        image.base(kernel, workload, progress),
+        image.job(workload, shape, confined=True),
+        progress,
     )
     settings = Settings(
         qemu=qemu.find(),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The guest's initramfs: busybox, crun, workloads and the modules a kernel needs.
+"""What a guest holds: busybox, crun, workloads and the modules a kernel needs.
 
-Two archives are loaded one behind the other: the base, which is the same for
-every run on a kernel, and the job, which says what this run's containers are.
+There are three archives: what a kernel boots with, the same for all; the base, which is
+the same for every run on a kernel; and the job, which says what this run's containers are.
 """
 
 from __future__ import annotations
@@ -121,19 +121,31 @@ def layer(archive: Archive, programs: dict[str, bytes], wanted: Sequence[Workloa
         archive.file(f"layer/{path}", data, mode)
 
 
-def system(kernel: Kernel, modules: Iterable[str], progress: Progress) -> Archive:
-    """Return what the guest's own programs are in: an archive without an image of containers."""
+def early(progress: Progress) -> bytes:
+    """Return the archive that a kernel boots with, until it gets the others."""
     archive = Archive()
     for path in ("bin", "sbin", "dev", "proc", "sys", "etc", "lib", "lib64", "usr", "job"):
         archive.directory(path)
     archive.file("init", (GUEST_FILES / "init").read_bytes(), 0o755)
     archive.file("bin/busybox", tool("busybox").read_bytes(), 0o755)
     archive.symlink("bin/sh", "busybox")
+    for name in ("fw-cfg", "spin"):
+        _add_own(archive, name, progress)
+    return archive.pack()
+
+
+def _add_own(archive: Archive, name: str, progress: Progress) -> None:
+    """Add a program of the guest's own."""
+    program = compile_static([GUEST_FILES / f"{name}.c"], GUEST_FILES, progress)
+    archive.file(f"sbin/{name}", program.read_bytes(), 0o755)
+
+
+def system(kernel: Kernel, modules: Iterable[str], progress: Progress) -> Archive:
+    """Return what the guest's other programs are in: an archive without an image of containers."""
+    archive = Archive()
     _add_program(archive, tool("crun"), "bin/crun")
     _add_program(archive, tool("mke2fs"), "sbin/mke2fs")
-    for name in ("seed", "spin"):
-        program = compile_static([GUEST_FILES / f"{name}.c"], GUEST_FILES, progress)
-        archive.file(f"sbin/{name}", program.read_bytes(), 0o755)
+    _add_own(archive, "seed", progress)
     wanted = module_closure(kernel, [*MODULES, *modules], OPTIONAL_MODULES)
     for order, module in enumerate(wanted, start=10):
         archive.file(f"modules/{order}-{module.name}.ko", module.data)

@@ -41,6 +41,14 @@ def command_line(release: str, more: str = "") -> str:
 
 
 @dataclass(frozen=True)
+class Snapshot:
+    """A guest that has booted: ``state``, as QEMU keeps it, and ``console``, what it has said."""
+
+    state: Path
+    console: Path
+
+
+@dataclass(frozen=True)
 class Settings:
     """What to boot and how.
 
@@ -53,7 +61,8 @@ class Settings:
     say what the kernel's messages must not land in; ``disk``: a root of
     containers; ``late``: containers say when what was recorded is written, not
     as the last window ends; ``looks``: seconds of the guest's own time that a round takes
-    on top, for looks at its memory.
+    on top, for looks at its memory; ``initramfs``: archives, the first of which a kernel can
+    boot with; ``snapshot``: the guest goes on from there, and gets the others then.
     """
 
     qemu: Qemu
@@ -76,6 +85,7 @@ class Settings:
     disk: Fitted | None = None
     late: bool = False
     looks: int = 0
+    snapshot: Snapshot | None = None
 
 
 def expected_seconds(topology: Topology) -> float:

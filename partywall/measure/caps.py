@@ -19,6 +19,7 @@ from partywall.core.topology import Topology
 from partywall.guest import Guest, sitting
 from partywall.guest.oci import Confinement, Users
 from partywall.guest.sitting import SHARE, Round, Taking
+from partywall.guest.snapshot import booted
 from partywall.kernels import require
 from partywall.measure import memory as free_memory
 from partywall.measure import run, sweep
@@ -118,6 +119,7 @@ class _How:
                 purpose=self._taking,
                 confinement=more,
             ),
+            progress,
         )
         settings = guest.Settings(
             qemu=plan.qemu,
@@ -131,7 +133,7 @@ class _How:
             rounds=len(rounds),
             second_line=True,
         )
-        with Guest(settings) as machine:
+        with Guest(booted(settings, progress)) as machine:
             ready(machine, wanted, progress)
             for number, each in enumerate(rounds):
                 with progress.step(each.title):

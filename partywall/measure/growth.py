@@ -22,6 +22,7 @@ from partywall.core.progress import Progress
 from partywall.core.topology import Topology
 from partywall.guest import Guest, sitting
 from partywall.guest.sitting import Round
+from partywall.guest.snapshot import booted
 from partywall.kernels import require
 from partywall.measure import run, sweep
 from partywall.measure.after import fault
@@ -206,6 +207,7 @@ def _sit(
         sitting.job(
             rounds, plan.topology, confined=plan.confined, timeout=timeout, purpose="growth"
         ),
+        progress,
     )
     watched = hooks.build(plan.kernel.vmlinux, rounds[0].workload)
     settings = replace(
@@ -215,7 +217,7 @@ def _sit(
         # One process, in no container, has the guest held.
         windows=1,
     )
-    with Guest(settings) as machine:
+    with Guest(booted(settings, progress)) as machine:
         ready(machine, wanted, progress)
         _Watch(machine, plan).rounds(rounds, found, progress)
         found.version = machine.said("version") or "unknown"

@@ -103,6 +103,7 @@ def measure(plan: Plan, each: Round, plugin: Path, memory: int, progress: Progre
     parts, _ = guest.initramfs(
         image.base(plan.kernel, plan.workload, progress),
         mixed.job(each, plan.topology, confined=plan.confined, disk=disk, places=places).pack(),
+        progress,
     )
     watched = hooks.build(plan.kernel.vmlinux, counting_all([each]))
     with Guest(plan.settings(parts, watched, plugin, memory, disk=disk)) as machine:

@@ -20,6 +20,7 @@ from partywall.guest import Guest, image, oci, roots
 from partywall.guest.qemu import Qemu
 from partywall.guest.rooted import patience
 from partywall.guest.sitting import LOOKS_TAKE
+from partywall.guest.snapshot import booted
 from partywall.kernels import Kernel, require
 from partywall.measure import after, served
 from partywall.record import hooks, recording
@@ -236,10 +237,11 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
             disk=disk,
             step=step,
         ),
+        progress,
     )
     watched = hooks.build(plan.kernel.vmlinux, plan.workload)
     settings = plan.settings(parts, watched, plugin, memory, disk=disk)
-    with Guest(settings) as machine:
+    with Guest(booted(settings, progress)) as machine:
         recorded = record(machine, plan, plan.title, progress)
         if plan.workload.client:
             counted = {"window": served.requests(machine.console, plan.topology)}

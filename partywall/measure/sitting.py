@@ -24,6 +24,7 @@ from partywall.core.errors import EnvironmentProblem, PartywallError
 from partywall.core.progress import Progress
 from partywall.guest import Guest, sitting
 from partywall.guest.sitting import Round
+from partywall.guest.snapshot import booted
 from partywall.measure.after import Looks, fault
 from partywall.measure.plan import Plan, check_windows, say_if_long
 from partywall.record import hooks, recording
@@ -155,10 +156,11 @@ def _sit(
             timeout=plan.timeout,
             steps=[_step(plan, each) for each in rounds],
         ),
+        progress,
     )
     watched = hooks.build(plan.kernel.vmlinux, counting_all(rounds))
     settings = plan.settings(parts, watched, plugin, memory, rounds=len(rounds))
-    with Guest(settings) as machine:
+    with Guest(booted(settings, progress)) as machine:
         ready(machine, wanted, progress)
         memory_of = _Memory(machine, plan)
         looks = Looks(machine, memory_of)

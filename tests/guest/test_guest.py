@@ -40,7 +40,7 @@ def settings(kernel: Kernel) -> Settings:
     machine = qemu.find()
     workload = workloads.select(["signal"])[0]
     parts, _ = guest.initramfs(
-        image.base(kernel, workload, Quiet()), image.job(workload, TWO, confined=True)
+        image.base(kernel, workload, Quiet()), image.job(workload, TWO, confined=True), Quiet()
     )
     return Settings(
         qemu=machine,

@@ -4,18 +4,21 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem, UsageProblem
-from partywall.core.progress import Quiet
+from partywall.core.progress import Quiet, Step
 
 
 @pytest.fixture(autouse=True)
@@ -338,3 +341,78 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentProblem) as caught:
         cache.write_whole(tmp_path / "file" / "inner", "text")
     assert str(tmp_path / "file") in caught.value.message
+
+
+def kept(key: str, size: int, used: int) -> Path:
+    """An entry of so many bytes, last used at a second."""
+
+    def fill(directory: Path) -> None:
+        (directory / "inner").mkdir()
+        (directory / "inner" / "file").write_bytes(bytes(size))
+
+    place = cache.entry("kind", key, fill, Quiet())
+    os.utime(place / ".complete", (used, used))
+    return place
+
+
+def test_what_nobody_used_for_longest_makes_room(root: Path) -> None:
+    old, new, middle = kept("old", 100, 10), kept("new", 100, 30), kept("middle", 100, 20)
+    cache.trim("kind", 300)
+    assert old.exists()
+    cache.trim("kind", 299)
+    assert not old.exists()
+    assert files(root) == {f"kind/{one}/{name}" for one in ("new", "middle") for name in NAMES}
+    cache.use(middle)
+    cache.trim("kind", 150)
+    assert middle.exists()
+    assert not new.exists()
+
+
+NAMES = (".complete", "inner/file")
+
+
+def test_what_is_larger_than_all_room_goes_as_well(root: Path) -> None:
+    kept("one", 100, 10)
+    cache.trim("kind", 99)
+    assert files(root) == set()
+
+
+def test_what_is_being_made_does_not_make_room(root: Path) -> None:
+    draft = root / "kind" / "key.new-boot-x"
+    draft.mkdir(parents=True)
+    for name in (".complete", "file"):
+        (draft / name).write_text("almost")
+    cache.trim("kind", 0)
+    assert (draft / "file").exists()
+
+
+def test_what_was_dropped_is_made_again(root: Path) -> None:
+    fill = Filler()
+    cache.drop(entry(fill))
+    assert files(root) == set()
+    cache.drop(root / "kind" / "key")
+    assert (entry(fill) / "inner" / "file").read_text() == "made 2"
+    cache.use(root / "kind" / "none")
+
+
+def test_who_waits_is_told_for_what(root: Path) -> None:
+    class Says(Quiet):
+        said: ClassVar[list[str]] = []
+
+        @contextmanager
+        def step(self, name: str, expected: float | None = None) -> Iterator[Step]:
+            self.said.append(name)
+            yield Step()
+
+    place = root / "kind"
+    place.mkdir(parents=True)
+    with (place / "key.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        thread = threading.Thread(
+            target=lambda: cache.entry("kind", "key", Filler(), Says(), "a guest")
+        )
+        thread.start()
+        while not Says.said:
+            time.sleep(0.01)
+    thread.join()
+    assert Says.said == ["waiting for another process to make a guest"]

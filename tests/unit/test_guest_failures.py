@@ -36,7 +36,10 @@ FAKE = """\
 here=${0%/*}
 for word; do
 	case $word in
-	file:*) cat "$here/console" >"${word#file:}" ;;
+	file,*path=*)
+		at=${word#*path=}
+		cat "$here/console" >>"${at%%,*}"
+		;;
 	*.so,out=*)
 		out=${word#*,out=}
 		# Whole at once, as the recorder's.

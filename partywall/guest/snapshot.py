@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Snapshots of guests whose kernels have booted, from which others go on.
+
+Most of a guest's time is its boot, which is the same for all that have the same kernel,
+processors and memory. What a guest is to do it gets after that (see files/init). Snapshots
+are kept, the last used of them, by a hash of all that they are made from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+from qemu.qmp import QMPClient, QMPError
+
+from partywall.core import cache
+from partywall.core.errors import EnvironmentProblem
+from partywall.core.progress import Progress
+from partywall.guest.boot import GIVEN, Guest
+from partywall.guest.settings import Settings, Snapshot, expected_seconds
+
+KIND = "snapshot"
+ROOM = 4 << 30
+"""Bytes that all snapshots may take; one has about a hundred million."""
+
+_WRITTEN_WITHIN = 120.0
+"""Seconds in which a disk has taken what QEMU has given away."""
+
+
+def booted(settings: Settings, progress: Progress) -> Settings:
+    """Return settings of the same guest that goes on from a snapshot of its boot.
+
+    One is made if none is kept. Returned is what was given if there can be none: of a guest
+    on threads or KVM, whose time is not its own, or with a disk, which would be in it; or if
+    it can't be kept, which is said. DidNotBoot if the kernel does not.
+    """
+    if settings.accel != "icount" or settings.disk is not None:
+        return settings
+    first = replace(
+        settings, initramfs=settings.initramfs[:1], plugin=None, hooks="", second_line=True
+    )
+    waiting = Waiting(first)
+    try:
+        key = waiting.key()
+
+        def fill(place: Path) -> None:
+            with progress.step("booting its kernel, once", expected_seconds(settings.topology)):
+                waiting.save(place)
+
+        place = cache.entry(KIND, key, fill, progress, "a snapshot of a guest")
+    except DidNotBoot:
+        raise
+    except EnvironmentProblem as error:
+        progress.note(f"each guest boots: {error.message}")
+        return settings
+    finally:
+        waiting.close()
+    cache.use(place)
+    cache.trim(KIND, ROOM)
+    snapshot = Snapshot(state=place / "state", console=place / "console")
+    return replace(settings, snapshot=snapshot, second_line=True)
+
+
+class DidNotBoot(EnvironmentProblem):
+    """A guest failed before it came to what it waits for."""
+
+
+class Waiting(Guest):
+    """A guest that boots, and waits for what it is to do."""
+
+    def command(self) -> list[str]:
+        """The QEMU command line, with nothing in place of what it waits for."""
+        words = super().command()
+        for name in GIVEN:
+            words += ["-fw_cfg", f"name=opt/partywall/{name},string=-"]
+        return words
+
+    def key(self) -> str:
+        """Return a hash of all that the guest depends on, hex."""
+        s = self.settings
+        folder, image = str(self.directory), str(s.kernel_image)
+        words = [word.replace(folder, "FOLDER").replace(image, "IMAGE") for word in self.command()]
+        total = hashlib.sha256(json.dumps([s.qemu.version, *words]).encode())
+        # Its firmware comes with it, or does not: what does not fit is dropped when it is used.
+        for path in (s.qemu.program, s.kernel_image):
+            with path.open("rb") as file:
+                total.update(hashlib.file_digest(file, "sha256").digest())
+        for part in s.initramfs:
+            total.update(part)
+        return total.hexdigest()
+
+    def save(self, place: Path) -> None:
+        """Boot, and keep the guest in a folder.
+
+        DidNotBoot if its kernel does not; EnvironmentProblem if it can't be kept.
+        """
+        with self:
+            try:
+                self.wait_for("booted")
+                asyncio.run(_migrate(self.qmp, place / "state"))
+            except EnvironmentProblem as error:
+                # A kernel without what the guest waits with gets as far as this.
+                if self.said("version") is None:
+                    raise DidNotBoot(error.message, error.hint) from error
+                raise
+            # What it says from there on it says again.
+            said = self.console.partition("PARTYWALL booted")[0]
+        (place / "console").write_text(said)
+
+
+async def _migrate(socket: Path, state: Path) -> None:
+    """Have QEMU write down a guest while it waits. EnvironmentProblem if that fails."""
+    logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL)
+    draft = state.with_suffix(".draft")
+    # QEMU is done before what it has given away is written: the name says when it is.
+    write = f"cat >{shlex.quote(str(draft))} && mv {shlex.quote(str(draft))} "
+    client = QMPClient("partywall")
+    try:
+        await client.connect(str(socket))
+        try:
+            # The guest runs meanwhile: one that was stopped would have to be told to go on.
+            await client.execute("migrate-set-parameters", {"max-bandwidth": 1 << 40})
+            await client.execute("migrate", {"uri": f"exec:{write}{shlex.quote(str(state))}"})
+            await asyncio.wait_for(_written(client, state), _WRITTEN_WITHIN)
+        finally:
+            await client.disconnect()
+    except (QMPError, OSError, TimeoutError) as error:
+        raise EnvironmentProblem(f"QEMU could not write its guest down: {error}") from error
+
+
+async def _written(client: QMPClient, state: Path) -> None:
+    while not state.exists():
+        said = await client.execute("query-migrate")
+        if isinstance(said, dict) and said.get("status") == "failed":
+            raise EnvironmentProblem(
+                f"QEMU could not write its guest down: {said.get('error-desc', 'no word why')}"
+            )
+        await asyncio.sleep(0.02)

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which guests go on from a snapshot, and from the same one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from partywall.core import cache
+from partywall.core.errors import EnvironmentProblem
+from partywall.core.progress import Quiet
+from partywall.core.topology import Topology
+from partywall.guest import Guest, Settings, snapshot
+from partywall.guest.qemu import Qemu
+from partywall.guest.roots import Fitted
+from partywall.guest.settings import Snapshot
+from partywall.guest.snapshot import DidNotBoot, Waiting, booted
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the test's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "partywall"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """A guest whose QEMU and kernel are files."""
+    for name in ("qemu", "image"):
+        (tmp_path / name).write_text(name)
+    machine = Qemu(tmp_path / "qemu", "7.2.22", 1)
+    return Settings(machine, tmp_path / "image", (b"early", b"base", b"job"), Topology(2, 1), None)
+
+
+def key(settings: Settings) -> str:
+    machine = Waiting(settings)
+    try:
+        return machine.key()
+    finally:
+        machine.close()
+
+
+def test_what_a_guest_is_to_do_makes_no_other_snapshot(settings: Settings) -> None:
+    first = replace(settings, initramfs=(b"early",))
+    assert key(first) == key(first)
+    assert key(replace(first, timeout=9.0, rounds=3, looks=60, hooks="other")) == key(first)
+    # As many CPUs, in other containers.
+    assert key(replace(first, topology=Topology(1, 2))) == key(first)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"initramfs": (b"other",)},
+        {"topology": Topology(3, 1)},
+        {"memory": 2048},
+        {"command_line": "quiet"},
+        {"second_line": True},
+    ],
+)
+def test_what_a_guest_boots_with_does(settings: Settings, other: dict[str, object]) -> None:
+    changed: Settings = replace(settings, **other)  # type: ignore[arg-type]
+    assert key(changed) != key(settings)
+
+
+@pytest.mark.parametrize("name", ["qemu", "image"])
+def test_so_do_the_emulator_and_the_kernel(settings: Settings, tmp_path: Path, name: str) -> None:
+    before = key(settings)
+    (tmp_path / name).write_text("another")
+    assert key(settings) != before
+    newer = replace(settings.qemu, version="10.0.2")
+    assert key(replace(settings, qemu=newer)) != key(settings)
+
+
+class Saves:
+    """In place of booting and writing down: makes both files, or fails."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.calls, self.error = 0, error
+
+    def __call__(self, machine: Waiting, place: Path) -> None:
+        self.calls += 1
+        assert machine.settings.initramfs == (b"early",)
+        assert machine.settings.plugin is None
+        if self.error is not None:
+            raise self.error
+        (place / "state").write_bytes(b"state")
+        (place / "console").write_text("PARTYWALL version Linux\n")
+
+
+@pytest.fixture
+def saves(monkeypatch: pytest.MonkeyPatch) -> Saves:
+    """No guest boots."""
+    found = Saves()
+
+    def save(machine: Waiting, place: Path) -> None:
+        found(machine, place)
+
+    monkeypatch.setattr(Waiting, "save", save)
+    return found
+
+
+def test_guests_go_on_from_one_snapshot(settings: Settings, saves: Saves) -> None:
+    one = booted(settings, Quiet())
+    two = booted(replace(settings, initramfs=(b"early", b"other", b"job")), Quiet())
+    assert saves.calls == 1
+    assert one.snapshot == two.snapshot is not None
+    assert one.snapshot.state.read_bytes() == b"state"
+    with Guest(replace(one, qemu=Qemu(Path("/bin/true"), "7.2", 1))) as machine:
+        words = machine.command()
+        assert words[-2:] == ["-incoming", "fd:0"]
+        given = [word.rpartition("file=")[2] for word in words if word.startswith("name=opt")]
+        assert [Path(file).read_bytes() for file in given[:2]] == [b"base", b"job"]
+        assert (machine.directory / "initramfs").read_bytes() == b"early"
+        assert machine.said("version") == "Linux"
+
+
+def test_who_has_a_clock_of_the_machines_own_or_a_disk_boots(
+    settings: Settings, saves: Saves, tmp_path: Path
+) -> None:
+    threads = replace(settings, accel="threads")
+    assert booted(threads, Quiet()) is threads
+    disk = replace(settings, disk=Fitted.__new__(Fitted))
+    assert booted(disk, Quiet()) is disk
+    assert saves.calls == 0
+
+
+class Notes(Quiet):
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def note(self, text: str) -> None:
+        """Keeps it."""
+        self.said.append(text)
+
+
+def test_a_guest_that_can_not_be_kept_boots(settings: Settings, saves: Saves) -> None:
+    saves.error = EnvironmentProblem("no space")
+    notes = Notes()
+    assert booted(settings, notes) is settings
+    assert notes.said == ["each guest boots: no space"]
+
+
+def test_a_full_disk_is_no_reason_not_to_measure(settings: Settings, saves: Saves) -> None:
+    saves.error = OSError(28, "No space left on device")
+    notes = Notes()
+    assert booted(settings, notes) is settings
+    assert "No space left" in notes.said[0]
+
+
+def test_a_kernel_that_does_not_boot_fails(settings: Settings, saves: Saves) -> None:
+    saves.error = DidNotBoot("the guest's kernel panicked")
+    with pytest.raises(EnvironmentProblem, match="panicked"):
+        booted(settings, Quiet())
+
+
+# In QEMU's place: can't go on, and boots.
+FAKE = """\
+#!/bin/sh
+for word; do
+	case $word in
+	file,*path=*) at=${word#*path=} ;;
+	-incoming) echo "load of migration failed: Invalid argument" >&2; exit 1 ;;
+	esac
+done
+echo PARTYWALL ready >>"${at%%,*}"
+exec sleep 60
+"""
+
+
+def test_who_can_not_go_on_boots_and_nobody_tries_again(
+    settings: Settings, saves: Saves, tmp_path: Path
+) -> None:
+    settings.qemu.program.write_text(FAKE)
+    settings.qemu.program.chmod(0o755)
+    ready = booted(settings, Quiet())
+    assert isinstance(ready.snapshot, Snapshot)
+    with Guest(ready) as machine:
+        machine.wait_for("ready")
+        # As it boots, it says itself what the other one had said.
+        assert machine.said("version") is None
+        told = (machine.directory / "initramfs").read_bytes()
+        assert told.startswith(b"earlybasejob")
+    assert not cache.has(snapshot.KIND, ready.snapshot.state.parent.name)
+    booted(settings, Quiet())
+    assert saves.calls == 2
