@@ -23,7 +23,7 @@ from partywall import guest, kernels, workloads
 from partywall.core import progress
 from partywall.core.errors import PartywallError
 from partywall.core.topology import Topology
-from partywall.guest import Guest, Settings, image, qemu
+from partywall.guest import Guest, Settings, image, qemu, snapshot
 from partywall.guest.qemu import Qemu
 from partywall.kernels import Kernel
 from partywall.record import hooks
@@ -82,11 +82,11 @@ def _row(table: Table, what: str, base: list[float], other: list[float]) -> None
 )
 @click.option("--boots/--no-boots", default=True, show_default=True, help="Time boots too.")
 def main(rounds: int, containers: int, names: tuple[str, ...], seconds: float, boots: bool) -> None:
-    """Measure what recording costs, as ratios."""
+    """Measure what recording costs, and what a snapshot saves, as ratios."""
     kernel = kernels.resolve(kernels.Request("debian"), progress.Quiet())
     machine = qemu.find()
     table = Table(title=f"{kernel.release}, {containers} containers, {rounds} rounds", box=None)
-    for heading in ("", "without", "with recorder", "ratio", "range"):
+    for heading in ("", "without", "with", "ratio", "range"):
         table.add_column(heading, justify="left" if not heading else "right")
     for workload in workloads.select(names):
         on = _settings(kernel, workload, containers, machine)
@@ -97,18 +97,21 @@ def main(rounds: int, containers: int, names: tuple[str, ...], seconds: float, b
                 kernel, workload.model_copy(update={"window": window}), containers, machine
             )
         off, none = replace(on, record=False), replace(on, plugin=None)
-        started: tuple[list[float], list[float]] = ([], [])
+        goes_on = snapshot.booted(on, progress.Quiet()) if boots else on
+        started: tuple[list[float], list[float], list[float]] = ([], [], [])
         windows: tuple[list[float], list[float]] = ([], [])
         for number in range(rounds):
             print(f"{workload.title}: round {number + 1} of {rounds}", file=sys.stderr)
             if boots:
                 started[0].append(boot_seconds(none))
                 started[1].append(boot_seconds(on))
+                started[2].append(boot_seconds(goes_on))
             windows[0].append(window_seconds(off))
             windows[1].append(window_seconds(on))
         if boots:
-            _row(table, f"{workload.title}: boot", *started)
-        _row(table, f"{workload.title}: window", *windows)
+            _row(table, f"{workload.title}: boot, recorder", *started[:2])
+            _row(table, f"{workload.title}: boot, snapshot", started[1], started[2])
+        _row(table, f"{workload.title}: window, recorder", *windows)
     Console(width=max(80, Console().width)).print(table)
 
 
