@@ -181,17 +181,23 @@ def use(place: Path) -> None:
 
 
 def trim(kind: str, room: int) -> None:
-    """Drop entries of a kind, those that nobody used for longest, until ``room`` bytes hold all."""
+    """Drop entries of a kind, those that nobody used for longest, until ``room`` bytes hold all.
+
+    The one that was used last stays, however large. Drafts that nobody makes any more go, too.
+    """
     found = []
+    for draft in (root() / kind).glob("*.new-*"):
+        if _age(draft) > _ABANDONED:
+            shutil.rmtree(draft, ignore_errors=True)
     for stamp in (root() / kind).glob(f"*/{_COMPLETE}"):
         if ".new-" in stamp.parent.name:
             continue
         with contextlib.suppress(OSError):
             size = sum(path.stat().st_size for path in stamp.parent.rglob("*") if path.is_file())
             found.append((stamp.stat().st_mtime_ns, size, stamp.parent))
-    for _, size, place in sorted(found, reverse=True):
+    for number, (_, size, place) in enumerate(sorted(found, reverse=True)):
         room -= size
-        if room < 0:
+        if number and room < 0:
             drop(place)
 
 

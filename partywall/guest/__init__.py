@@ -12,6 +12,7 @@ from partywall.guest.settings import (
     command_line,
     expected_seconds,
     memory,
+    patience,
 )
 
 __all__ = [
@@ -29,4 +30,5 @@ __all__ = [
     "expected_seconds",
     "initramfs",
     "memory",
+    "patience",
 ]

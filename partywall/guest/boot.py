@@ -31,6 +31,7 @@ from partywall.guest.settings import (
     command_line,
     expected_seconds,
     memory,
+    patience,
 )
 from partywall.kernels import Kernel
 
@@ -46,6 +47,9 @@ def _processor_seconds(pid: int) -> float:
 
 GIVEN = ("base", "job", "told")
 """Archives that a guest gets when it goes on from a snapshot, as init asks for them."""
+
+_UNFIT = 1
+"""QEMU's status when it can't load a guest, as of most of what it refuses."""
 
 _alive: set[Guest] = set()
 _lock = threading.Lock()
@@ -178,7 +182,7 @@ class Guest:
                 words += ["-fw_cfg", f"name=opt/partywall/{name},file={self.directory / name}"]
             # For a second QEMU would tell networks where the guest is now: it is disturbed
             # by the host's clock then, and two runs would differ.
-            words += ["-global", "migration.announce-rounds=0", "-incoming", "fd:0"]
+            words += ["-global", "migration.announce-rounds=0", "-incoming", self._from()]
         if s.plugin is not None:
             hooks = self.directory / "hooks"
             words += [
@@ -190,12 +194,22 @@ class Guest:
             ]
         return words
 
+    def _from(self) -> str:
+        """Return how QEMU is told where the state of a snapshot is.
+
+        Not by way of a program: that it ends would disturb QEMU while its guest goes on.
+        """
+        assert self.settings.snapshot is not None
+        if self.settings.qemu.takes_files:
+            return f"file:{self.settings.snapshot.state}"
+        return "fd:0"
+
     def _told(self) -> bytes:
         """Return an archive of what the guest is told besides its job: how long to wait."""
         s, archive = self.settings, Archive()
         if s.accel == "icount":
-            patience = min((int(s.timeout) + s.looks) * max(s.rounds, 1), 999999)
-            archive.file("job/patience", f"{patience}\n".encode())
+            seconds = patience(s.timeout, s.looks, s.rounds)
+            archive.file("job/patience", f"{seconds}\n".encode())
         return archive.pack()
 
     def _give(self) -> None:
@@ -215,26 +229,38 @@ class Guest:
 
     def _start(self) -> None:
         try:
-            (self.directory / "hooks").write_text(self.settings.hooks)
-            self._give()
-            snapshot = self.settings.snapshot
-            # Not by way of a program: that it ends would disturb QEMU while its guest goes on.
-            with Path(os.devnull if snapshot is None else snapshot.state).open("rb") as state:
-                self._process = subprocess.Popen(
-                    self.command(),
-                    stdin=state,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    start_new_session=True,
-                )
-            # Not through a file: the disk may be full, and that be the complaint.
-            self._listener = threading.Thread(target=self._listen, daemon=True)
-            self._listener.start()
+            self._begin()
+        except FileNotFoundError as error:
+            if self.settings.snapshot is None:
+                raise self._not_started(error) from error
+            # Another process has dropped it since.
+            self.settings = replace(self.settings, snapshot=None)
+            self._serial.unlink(missing_ok=True)
+            self._start()
         except OSError as error:
-            raise EnvironmentProblem(
-                f"starting the guest in {self.directory}: {error.strerror}",
-                "free space there, or set TMPDIR to a larger place",
-            ) from error
+            raise self._not_started(error) from error
+
+    def _not_started(self, error: OSError) -> EnvironmentProblem:
+        return EnvironmentProblem(
+            f"starting the guest in {self.directory}: {error.strerror}",
+            "free space there, or set TMPDIR to a larger place",
+        )
+
+    def _begin(self) -> None:
+        (self.directory / "hooks").write_text(self.settings.hooks)
+        self._give()
+        snapshot = self.settings.snapshot
+        with Path(os.devnull if snapshot is None else snapshot.state).open("rb") as state:
+            self._process = subprocess.Popen(
+                self.command(),
+                stdin=state,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        # Not through a file: the disk may be full, and that be the complaint.
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
 
     def _listen(self) -> None:
         assert self._process is not None
@@ -278,10 +304,9 @@ class Guest:
                 raise EnvironmentProblem("stopped while the guest ran")
             try:
                 self._check(condition, boots, deadline)
-            except EnvironmentProblem:
-                if self.settings.snapshot is None or self.said("received") is not None:
+            except EnvironmentProblem as error:
+                if not self._is_unfit(isinstance(error, _Silent)):
                     raise
-                # One that can't go on from there can boot.
                 self._boot_instead()
                 boots = _Silence(self)
             time.sleep(0.02)
@@ -300,12 +325,22 @@ class Guest:
             )
         boots.check()
 
+    def _is_unfit(self, silent: bool) -> bool:
+        """Return whether it is the snapshot with which a guest that failed can't go on."""
+        assert self._process is not None
+        if self.settings.snapshot is None or self.said("received") is not None:
+            return False
+        # What QEMU says to what it can't load. The recorder has its own status.
+        return silent or self._process.poll() == _UNFIT
+
     def _boot_instead(self) -> None:
         """Start the guest again, without its snapshot, which nobody is to use any more."""
         assert self._process is not None
         assert self.settings.snapshot is not None
         self._process.kill()
         self._process.wait()
+        if self._listener is not None:
+            self._listener.join(timeout=5)
         cache.drop(self.settings.snapshot.state.parent)
         self.settings = replace(self.settings, snapshot=None)
         self._serial.unlink(missing_ok=True)
@@ -318,6 +353,10 @@ class Guest:
         if self._listener is not None:
             self._listener.join(timeout=5)
         return died(self.console, self._complaints, self.settings.qemu.version)
+
+
+class _Silent(EnvironmentProblem):
+    """A guest does not get on."""
 
 
 class _Silence:
@@ -353,7 +392,7 @@ class _Silence:
             self._lines, self._since = console.count("\n"), spent
         if not self._over and spent - self._since > self._limit:
             last = next(iter(reversed(console.strip().splitlines())), "nothing")
-            raise EnvironmentProblem(
+            raise _Silent(
                 f"the guest does not get on: no sign of life in {self._limit:.0f} s of "
                 f"QEMU {self._machine.settings.qemu.version}; its last line: {last[:160]}",
                 "this QEMU may not run this kernel: try another with PARTYWALL_QEMU=PROGRAM, "

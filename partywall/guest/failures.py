@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem
 
 
@@ -30,8 +31,8 @@ def died(console: str, stderr: str, version: str) -> EnvironmentProblem:
         at = "" if where is None else f" at {where[1]}"
         return EnvironmentProblem(
             f"the guest's kernel panicked{at}: {panic[1]}",
-            "the same command panics again, unless another --timeout shifts what happens when; "
-            f"if it panics with each, it is the kernel, else perhaps QEMU {version}",
+            f"the same command panics again: it boots anew without {cache.root() / 'snapshot'}; "
+            f"if it panics then, too, it is the kernel, else perhaps QEMU {version}",
         )
     workload = re.search(r"^partywall: workload: (.*)$", console, re.MULTILINE)
     if workload:

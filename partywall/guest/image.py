@@ -189,6 +189,7 @@ def job(
     milliseconds: int = 0,
     disk: Fitted | None = None,
     step: int = 0,
+    patience: int = 0,
 ) -> bytes:
     """Return the archive that tells the guest which containers to make.
 
@@ -196,7 +197,8 @@ def job(
     they have one AppArmor profile, one each, or none; ``volatile``: their overlays sync nothing;
     ``milliseconds``: run by the clock for so long, instead of a window; ``disk``: what
     the root of a workload's containers is on, if it is not ours; ``step``: operations
-    around which memory is looked at afterwards, 0 for none.
+    around which memory is looked at afterwards, 0 for none; ``patience``: seconds of its own
+    time after which the guest ends itself, 0 if it does not.
     """
     if disk is not None:
         every = [rooted_one(workload, disk.place.start, one) for one in range(topology.containers)]
@@ -215,6 +217,8 @@ def job(
         told["PW_FRESH_CPUS"] = "1"
     if workload.opening is not None:
         told |= workload.opening.environment()
+        if patience:
+            told["PW_ENDED_AFTER"] = str(patience)
     if workload.client:
         told["PW_PATIENCE"] = str(rooted.patience(topology))
     if step:

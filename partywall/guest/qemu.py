@@ -28,6 +28,14 @@ class Qemu:
     version: str
     plugin_abi: int
 
+    @property
+    def takes_files(self) -> bool:
+        """Return whether a guest's state may be a file by its name: since 8.2.
+
+        From 9.1 on it should be, and no descriptor any more.
+        """
+        return tuple(int(number) for number in re.findall(r"\d+", self.version)[:2]) >= (8, 2)
+
 
 def _run(*command: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
     return subprocess.run(

@@ -88,6 +88,11 @@ class Settings:
     snapshot: Snapshot | None = None
 
 
+def patience(timeout: float, looks: int = 0, rounds: int = 0) -> int:
+    """Return the seconds of its own time after which a guest ends itself. As for `Settings`."""
+    return min((int(timeout) + looks) * max(rounds, 1), 999999)
+
+
 def expected_seconds(topology: Topology) -> float:
     """Roughly how long a guest takes from start to the end of a short window."""
     return 6.0 + 0.8 * topology.total

@@ -9,10 +9,12 @@ are kept, the last used of them, by a hash of all that they are made from.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import logging
 import shlex
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +29,8 @@ from partywall.guest.settings import Settings, Snapshot, expected_seconds
 KIND = "snapshot"
 ROOM = 4 << 30
 """Bytes that all snapshots may take; one has about a hundred million."""
+
+_ROOM_FOR_IT = "free space there, or choose another place with XDG_CACHE_HOME"
 
 _WRITTEN_WITHIN = 120.0
 """Seconds in which a disk has taken what QEMU has given away."""
@@ -44,19 +48,27 @@ def booted(settings: Settings, progress: Progress) -> Settings:
     first = replace(
         settings, initramfs=settings.initramfs[:1], plugin=None, hooks="", second_line=True
     )
+    begun = time.time()
     waiting = Waiting(first)
     try:
         key = waiting.key()
+        failure = cache.root() / KIND / f"{key}.failed"
 
         def fill(place: Path) -> None:
+            # Those who waited for it would fail as well, one after the other.
+            _raise_again(failure, begun)
             with progress.step("booting its kernel, once", expected_seconds(settings.topology)):
-                waiting.save(place)
+                try:
+                    waiting.save(place)
+                except EnvironmentProblem as error:
+                    _note(failure, error)
+                    raise
 
         place = cache.entry(KIND, key, fill, progress, "a snapshot of a guest")
     except DidNotBoot:
         raise
-    except EnvironmentProblem as error:
-        progress.note(f"each guest boots: {error.message}")
+    except (EnvironmentProblem, OSError) as error:
+        progress.note(f"each guest boots: {getattr(error, 'message', error)}")
         return settings
     finally:
         waiting.close()
@@ -64,6 +76,24 @@ def booted(settings: Settings, progress: Progress) -> Settings:
     cache.trim(KIND, ROOM)
     snapshot = Snapshot(state=place / "state", console=place / "console")
     return replace(settings, snapshot=snapshot, second_line=True)
+
+
+def _note(failure: Path, error: EnvironmentProblem) -> None:
+    said = {"boots": not isinstance(error, DidNotBoot), "message": error.message}
+    with contextlib.suppress(OSError):
+        failure.write_text(json.dumps({**said, "hint": error.hint}))
+
+
+def _raise_again(failure: Path, begun: float) -> None:
+    """Raise what a guest failed of that was started by somebody else since a time."""
+    try:
+        if failure.stat().st_mtime < begun:
+            return
+        said = json.loads(failure.read_text())
+    except (OSError, ValueError):
+        return
+    kind = EnvironmentProblem if said["boots"] else DidNotBoot
+    raise kind(said["message"], said["hint"])
 
 
 class DidNotBoot(EnvironmentProblem):
@@ -108,7 +138,7 @@ class Waiting(Guest):
                 if self.said("version") is None:
                     raise DidNotBoot(error.message, error.hint) from error
                 raise
-            # What it says from there on it says again.
+            # What it says while it is written down may be lost, or be said again.
             said = self.console.partition("PARTYWALL booted")[0]
         (place / "console").write_text(said)
 
@@ -116,28 +146,37 @@ class Waiting(Guest):
 async def _migrate(socket: Path, state: Path) -> None:
     """Have QEMU write down a guest while it waits. EnvironmentProblem if that fails."""
     logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL)
-    draft = state.with_suffix(".draft")
-    # QEMU is done before what it has given away is written: the name says when it is.
-    write = f"cat >{shlex.quote(str(draft))} && mv {shlex.quote(str(draft))} "
+    # QEMU is done before what it has given away is written: names say what became of that.
+    draft, failed = state.with_suffix(".draft"), state.with_suffix(".failed")
+    one, two, three = (shlex.quote(str(path)) for path in (draft, state, failed))
+    command = f"exec:cat >{one} && mv {one} {two} || touch {three}"
     client = QMPClient("partywall")
     try:
         await client.connect(str(socket))
         try:
             # The guest runs meanwhile: one that was stopped would have to be told to go on.
             await client.execute("migrate-set-parameters", {"max-bandwidth": 1 << 40})
-            await client.execute("migrate", {"uri": f"exec:{write}{shlex.quote(str(state))}"})
-            await asyncio.wait_for(_written(client, state), _WRITTEN_WITHIN)
+            await client.execute("migrate", {"uri": command})
+            await asyncio.wait_for(_written(client, state, failed), _WRITTEN_WITHIN)
         finally:
             await client.disconnect()
-    except (QMPError, OSError, TimeoutError) as error:
+    except TimeoutError as error:
+        raise EnvironmentProblem(
+            f"QEMU did not write its guest down in {_WRITTEN_WITHIN:.0f} s", _ROOM_FOR_IT
+        ) from error
+    except (QMPError, OSError, EOFError) as error:
         raise EnvironmentProblem(f"QEMU could not write its guest down: {error}") from error
 
 
-async def _written(client: QMPClient, state: Path) -> None:
-    while not state.exists():
+async def _written(client: QMPClient, state: Path, failed: Path) -> None:
+    """Wait until a guest is written down, and QEMU says that it was all of it."""
+    while True:
         said = await client.execute("query-migrate")
-        if isinstance(said, dict) and said.get("status") == "failed":
-            raise EnvironmentProblem(
-                f"QEMU could not write its guest down: {said.get('error-desc', 'no word why')}"
-            )
+        status = said.get("status") if isinstance(said, dict) else None
+        if failed.exists():
+            raise EnvironmentProblem(f"{state.parent} can't be written", _ROOM_FOR_IT)
+        if status == "failed":
+            raise EnvironmentProblem("QEMU could not write its guest down")
+        if status == "completed" and state.exists():
+            return
         await asyncio.sleep(0.02)

@@ -165,7 +165,7 @@ class Plan:
             disk=disk,
             memory=self._memory(),
             late=bool(self.workload.client),
-            looks=self._beside(rounds),
+            looks=self.beside(rounds),
         )
 
     def _memory(self) -> int | None:
@@ -175,7 +175,7 @@ class Plan:
         # What is on a RAM disk is in the page cache as well.
         return guest.memory(self.topology) + 2 * self.workload.room * self.topology.containers
 
-    def _beside(self, rounds: int) -> int:
+    def beside(self, rounds: int = 0) -> int:
         """Return seconds of the guest's own time that there are beside its timeout."""
         if self.workload.client:
             # The server's, and the client's.
@@ -236,6 +236,7 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
             volatile=plan.volatile,
             disk=disk,
             step=step,
+            patience=guest.patience(plan.timeout, plan.beside()),
         ),
         progress,
     )

@@ -11,10 +11,11 @@ import pytest
 
 from partywall import guest, workloads
 from partywall.core import cache
+from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Quiet
 from partywall.core.topology import Topology
 from partywall.guest import Guest, Settings, image, qemu, snapshot
-from partywall.guest.snapshot import booted
+from partywall.guest.snapshot import Waiting, booted
 from partywall.kernels import Kernel
 from partywall.measure.plan import Plan
 from partywall.record import hooks, recording
@@ -87,3 +88,12 @@ def test_a_broken_snapshot_is_dropped_and_its_guest_boots(signal: Settings, tmp_
         assert "PARTYWALL received" not in machine.console
         assert machine.said("version") is not None
     assert not cache.has(snapshot.KIND, place.name)
+
+
+def test_a_full_disk_is_told_and_the_guest_boots(kernel: Kernel, tmp_path: Path) -> None:
+    waiting = Waiting(replace(settings(kernel, "signal"), plugin=None, hooks="", second_line=True))
+    waiting.settings = replace(waiting.settings, initramfs=waiting.settings.initramfs[:1])
+    (tmp_path / "state.draft").symlink_to("/dev/full")
+    with pytest.raises(EnvironmentProblem, match="can't be written"):
+        waiting.save(tmp_path)
+    assert not (tmp_path / "state").exists()

@@ -371,10 +371,11 @@ def test_what_nobody_used_for_longest_makes_room(root: Path) -> None:
 NAMES = (".complete", "inner/file")
 
 
-def test_what_is_larger_than_all_room_goes_as_well(root: Path) -> None:
+def test_what_was_used_last_stays_however_large(root: Path) -> None:
     kept("one", 100, 10)
-    cache.trim("kind", 99)
-    assert files(root) == set()
+    kept("two", 100, 20)
+    cache.trim("kind", 9)
+    assert files(root) == {f"kind/two/{name}" for name in NAMES}
 
 
 def test_what_is_being_made_does_not_make_room(root: Path) -> None:
@@ -384,6 +385,9 @@ def test_what_is_being_made_does_not_make_room(root: Path) -> None:
         (draft / name).write_text("almost")
     cache.trim("kind", 0)
     assert (draft / "file").exists()
+    os.utime(draft, (10, 10))
+    cache.trim("kind", 0)
+    assert not draft.exists()
 
 
 def test_what_was_dropped_is_made_again(root: Path) -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -189,3 +191,68 @@ def test_who_can_not_go_on_boots_and_nobody_tries_again(
     assert not cache.has(snapshot.KIND, ready.snapshot.state.parent.name)
     booted(settings, Quiet())
     assert saves.calls == 2
+
+
+def test_who_finds_it_gone_boots(settings: Settings, saves: Saves) -> None:
+    settings.qemu.program.write_text(FAKE)
+    settings.qemu.program.chmod(0o755)
+    ready = booted(settings, Quiet())
+    assert ready.snapshot is not None
+    cache.drop(ready.snapshot.state.parent)
+    with Guest(ready) as machine:
+        machine.wait_for("ready")
+        assert machine.said("version") is None
+
+
+def test_a_recorder_that_gives_up_is_no_fault_of_the_snapshot(
+    settings: Settings, saves: Saves
+) -> None:
+    gives_up = FAKE.replace("load of migration failed: Invalid argument", "partywall recorder: no")
+    settings.qemu.program.write_text(gives_up.replace("exit 1", "exit 71"))
+    settings.qemu.program.chmod(0o755)
+    ready = booted(settings, Quiet())
+    assert ready.snapshot is not None
+    with pytest.raises(EnvironmentProblem, match="gave up: no"), Guest(ready) as machine:
+        machine.wait()
+    assert cache.has(snapshot.KIND, ready.snapshot.state.parent.name)
+
+
+def test_who_waited_for_a_guest_that_failed_does_not_start_another(
+    settings: Settings, saves: Saves, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saves.error = DidNotBoot("the guest's kernel panicked", "another kernel")
+    # Two that began before the first of them failed.
+    begun = time.time() - 1
+    monkeypatch.setattr(snapshot.time, "time", lambda: begun)
+    for _ in range(2):
+        with pytest.raises(DidNotBoot, match="panicked") as caught:
+            booted(settings, Quiet())
+        assert caught.value.hint == "another kernel"
+    assert saves.calls == 1
+    monkeypatch.undo()
+
+
+def test_who_comes_later_does(settings: Settings, saves: Saves) -> None:
+    saves.error = EnvironmentProblem("no space")
+    assert booted(settings, Quiet()) is settings
+    (failed,) = (cache.root() / snapshot.KIND).glob("*.failed")
+    os.utime(failed, (10, 10))
+    saves.error = None
+    assert booted(settings, Quiet()).snapshot is not None
+
+
+@pytest.mark.parametrize(
+    ("version", "takes"),
+    [("7.2.22", False), ("8.1.5", False), ("8.2.0", True), ("10.0.2", True), ("11.1.3", True)],
+)
+def test_newer_emulators_are_told_a_file(
+    settings: Settings, saves: Saves, version: str, takes: bool
+) -> None:
+    ready = booted(replace(settings, qemu=replace(settings.qemu, version=version)), Quiet())
+    assert ready.snapshot is not None
+    machine = Guest(ready)
+    try:
+        state = ready.snapshot.state
+        assert machine.command()[-1] == (f"file:{state}" if takes else "fd:0")
+    finally:
+        machine.close()

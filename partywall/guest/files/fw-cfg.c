@@ -44,7 +44,7 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* Two pages of memory that stay where they are. */
+/* Two pages of memory that are not swapped out.  Where they are is asked for each time. */
 static void *pages(void)
 {
 	void *at = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
