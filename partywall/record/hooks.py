@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from partywall.core.elf import Symbol, Symbols, load_symbols, read_memory
@@ -56,9 +57,10 @@ class Hooks:
 def _functions(symbols: Symbols) -> dict[str, list[Symbol]]:
     """All that each function was compiled to, by its name in the source; all has a size."""
     found: dict[str, list[Symbol]] = defaultdict(list)
-    for symbol in sorted(symbols, key=lambda symbol: (symbol.address, symbol.name)):
+    for symbol in sorted(symbols, key=attrgetter("address", "name")):
         if symbol.size:
-            found[in_source(symbol.name)].append(symbol)
+            name = symbol.name
+            found[in_source(name) if "." in name else name].append(symbol)
     return found
 
 
@@ -150,12 +152,18 @@ def _waiting(kind: str, name: str) -> str:
     return "sleep_time" if by_clock(kind, name) else "sleep"
 
 
-def _sleeps(functions: dict[str, list[Symbol]]) -> tuple[list[str], list[Sleep]]:
+# Each of these patterns alone would be tried on all functions of a kernel.
+_WATCHED = re.compile("|".join(f"(?:{pattern})\\Z" for _, pattern in (*ROLES, *SLEEPS)))
+
+
+def _sleeps(
+    functions: dict[str, list[Symbol]], watched: list[str]
+) -> tuple[list[str], list[Sleep]]:
     lines: list[str] = []
     found: list[Sleep] = []
     for kind, pattern in SLEEPS:
         whole = re.compile(rf"(?:{pattern})\Z")
-        for name in sorted(filter(whole.match, functions)):
+        for name in sorted(filter(whole.match, watched)):
             lines += _lines(_waiting(kind, name), functions[name], len(found))
             found.append(Sleep(name, kind))
     return lines, found
@@ -171,16 +179,17 @@ def build(vmlinux: Path, workload: Workload) -> Hooks:
     _require(vmlinux, functions)
     lines = [f"stack {stack_size(vmlinux):x}"]
     lines += [f"percpu {array.address:x}" for array in symbols.by_name("__per_cpu_offset")[:1]]
+    watched = [name for name in functions if _WATCHED.match(name)]
     for role, pattern in ROLES:
         whole = re.compile(rf"(?:{pattern})\Z")
-        names = {name for name in functions if whole.match(name)}
+        names = set(filter(whole.match, watched))
         # Kernels since 6.6 have both; only the assembly part is the first code.
         if "ret_from_fork_asm" in names:
             names.discard("ret_from_fork")
         for name in sorted(names):
             lines += _lines(role, functions[name])
     lines += [f"{word} {at:x}" for word, at in clock.places(vmlinux, symbols).items()]
-    sleeping, sleeps = _sleeps(functions)
+    sleeping, sleeps = _sleeps(functions, watched)
     lines += sleeping
     lines += _system_calls(vmlinux, symbols)
     charged = _existing(functions, workload.charge)
