@@ -21,6 +21,7 @@ from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Quiet
 from partywall.core.topology import Topology
 from partywall.guest import Guest, Settings, image, qemu
+from partywall.guest.snapshot import booted
 from partywall.kernels import Kernel
 from partywall.kernels.sources import files
 from partywall.record import hooks, recording
@@ -59,7 +60,7 @@ def transfers(settings: Settings) -> list[float]:
     A third holds the count of who uses root's counters, which only the first of
     the signals that are pending at once writes: who runs when decides.
     """
-    with Guest(settings) as machine:
+    with Guest(booted(settings, Quiet())) as machine:
         read = recording.load(machine.wait())
     parties = Parties.of(read, settings.topology.cpus)
     lines = analyse(visits(read).moving(), parties, 400 * settings.topology.total)
@@ -98,13 +99,13 @@ def test_a_guest_that_sleeps_is_ended_by_its_own_clock(settings: Settings) -> No
     version = re.escape(settings.qemu.version)
     with (
         pytest.raises(EnvironmentProblem, match=rf"the guest sleeps: .*\(QEMU {version}\)"),
-        Guest(replace(settings, plugin=None, timeout=300)) as machine,
+        Guest(booted(replace(settings, plugin=None, timeout=300), Quiet())) as machine,
     ):
         machine.wait()
 
 
 def test_a_full_table_is_an_error_that_says_so(settings: Settings) -> None:
-    tiny = replace(settings, memory_limit=0)
+    tiny = booted(replace(settings, memory_limit=0), Quiet())
     with pytest.raises(EnvironmentProblem, match="tables full"), Guest(tiny) as machine:
         machine.wait()
 
