@@ -48,8 +48,11 @@ def _processor_seconds(pid: int) -> float:
 GIVEN = ("base", "job", "told")
 """Archives that a guest gets when it goes on from a snapshot, as init asks for them."""
 
-_UNFIT = 1
-"""QEMU's status when it can't load a guest, as of most of what it refuses."""
+_GAVE_UP, _KILLED = 71, -9
+"""Statuses of QEMU: the recorder's, and what the kernel ends if memory is short."""
+
+_RECEIVES_WITHIN = 60.0
+"""Seconds of QEMU's time on a processor, of which a guest takes two to get what it is to do."""
 
 _alive: set[Guest] = set()
 _lock = threading.Lock()
@@ -230,15 +233,14 @@ class Guest:
     def _start(self) -> None:
         try:
             self._begin()
-        except FileNotFoundError as error:
-            if self.settings.snapshot is None:
+        except OSError as error:
+            snapshot = self.settings.snapshot
+            if snapshot is None or snapshot.state.exists():
                 raise self._not_started(error) from error
             # Another process has dropped it since.
             self.settings = replace(self.settings, snapshot=None)
             self._serial.unlink(missing_ok=True)
             self._start()
-        except OSError as error:
-            raise self._not_started(error) from error
 
     def _not_started(self, error: OSError) -> EnvironmentProblem:
         return EnvironmentProblem(
@@ -309,6 +311,7 @@ class Guest:
                     raise
                 self._boot_instead()
                 boots = _Silence(self)
+                deadline = time.monotonic() + self.settings.timeout
             time.sleep(0.02)
 
     def _check(self, condition: Callable[[], bool], boots: _Silence, deadline: float) -> None:
@@ -330,8 +333,8 @@ class Guest:
         assert self._process is not None
         if self.settings.snapshot is None or self.said("received") is not None:
             return False
-        # What QEMU says to what it can't load. The recorder has its own status.
-        return silent or self._process.poll() == _UNFIT
+        # One too many that is dropped costs a boot.
+        return silent or self._process.poll() not in (None, _GAVE_UP, _KILLED)
 
     def _boot_instead(self) -> None:
         """Start the guest again, without its snapshot, which nobody is to use any more."""
@@ -369,6 +372,7 @@ class _Silence:
     def __init__(self, machine: Guest) -> None:
         settings = machine.settings
         self._machine = machine
+        self._goes_on = settings.snapshot is not None
         self._limit = settings.silence or max(
             120.0, 6 * expected_seconds(settings.topology), settings.timeout / 5
         )
@@ -390,10 +394,13 @@ class _Silence:
         spent = _processor_seconds(process.pid)
         if console.count("\n") != self._lines:
             self._lines, self._since = console.count("\n"), spent
-        if not self._over and spent - self._since > self._limit:
+        if self._goes_on and self._machine.said("received") is not None:
+            self._goes_on = False
+        limit = _RECEIVES_WITHIN if self._goes_on else self._limit
+        if not self._over and spent - self._since > limit:
             last = next(iter(reversed(console.strip().splitlines())), "nothing")
             raise _Silent(
-                f"the guest does not get on: no sign of life in {self._limit:.0f} s of "
+                f"the guest does not get on: no sign of life in {limit:.0f} s of "
                 f"QEMU {self._machine.settings.qemu.version}; its last line: {last[:160]}",
                 "this QEMU may not run this kernel: try another with PARTYWALL_QEMU=PROGRAM, "
                 "or allow more with --timeout",

@@ -8,6 +8,9 @@ import re
 from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem
 
+_NO_CAUSE = re.compile(r"PARTYWALL|\[|note|\d+ blocks$")
+"""Lines of a console that say nothing of what failed; the last one is cpio's."""
+
 
 def said_in(text: str, word: str) -> str | None:
     """Return the rest of a console's first line ``PARTYWALL word …``, if all of it is there."""
@@ -29,10 +32,13 @@ def died(console: str, stderr: str, version: str) -> EnvironmentProblem:
     if panic:
         where = re.search(r"\bRIP: 0010:(\S+)", console)
         at = "" if where is None else f" at {where[1]}"
+        anew = ""
+        if said_in(console, "received") is not None:
+            anew = f" without {cache.root() / 'snapshot'}, where its boot is kept"
         return EnvironmentProblem(
             f"the guest's kernel panicked{at}: {panic[1]}",
-            f"the same command panics again: it boots anew without {cache.root() / 'snapshot'}; "
-            f"if it panics then, too, it is the kernel, else perhaps QEMU {version}",
+            f"try again{anew}: if it panics then, too, it is the kernel, else perhaps "
+            f"QEMU {version}",
         )
     workload = re.search(r"^partywall: workload: (.*)$", console, re.MULTILINE)
     if workload:
@@ -45,11 +51,7 @@ def died(console: str, stderr: str, version: str) -> EnvironmentProblem:
             "the workload may hang, or QEMU not show its marks; allow more with --timeout",
         )
     if said:
-        before = [
-            line
-            for line in console.splitlines()
-            if line and not line.startswith(("PARTYWALL", "[", "note"))
-        ]
+        before = [line for line in console.splitlines() if line and not _NO_CAUSE.match(line)]
         detail = f" ({before[-1][:160]})" if before else ""
         return EnvironmentProblem(f"the guest failed: {said}{detail}")
     if stderr:

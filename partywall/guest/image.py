@@ -217,8 +217,9 @@ def job(
         told["PW_FRESH_CPUS"] = "1"
     if workload.opening is not None:
         told |= workload.opening.environment()
-        if patience:
-            told["PW_ENDED_AFTER"] = str(patience)
+        if patience and workload.opening.by != "time":
+            # As long as any other, so that no address in the guest depends on it.
+            told["PW_ENDED_AFTER"] = f"{patience:06d}"
     if workload.client:
         told["PW_PATIENCE"] = str(rooted.patience(topology))
     if step:

@@ -72,6 +72,7 @@ def booted(settings: Settings, progress: Progress) -> Settings:
         return settings
     finally:
         waiting.close()
+    failure.unlink(missing_ok=True)
     cache.use(place)
     cache.trim(KIND, ROOM)
     snapshot = Snapshot(state=place / "state", console=place / "console")
@@ -79,18 +80,21 @@ def booted(settings: Settings, progress: Progress) -> Settings:
 
 
 def _note(failure: Path, error: EnvironmentProblem) -> None:
-    said = {"boots": not isinstance(error, DidNotBoot), "message": error.message}
-    with contextlib.suppress(OSError):
-        failure.write_text(json.dumps({**said, "hint": error.hint}))
+    """Write down what the next one would fail of as well."""
+    boots = not isinstance(error, DidNotBoot)
+    if boots or "panicked" in error.message:
+        said = {"at": time.time(), "boots": boots, "message": error.message, "hint": error.hint}
+        with contextlib.suppress(OSError):
+            failure.write_text(json.dumps(said))
 
 
 def _raise_again(failure: Path, begun: float) -> None:
     """Raise what a guest failed of that was started by somebody else since a time."""
     try:
-        if failure.stat().st_mtime < begun:
-            return
         said = json.loads(failure.read_text())
     except (OSError, ValueError):
+        return
+    if said["at"] < begun:
         return
     kind = EnvironmentProblem if said["boots"] else DidNotBoot
     raise kind(said["message"], said["hint"])

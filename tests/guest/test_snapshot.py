@@ -90,7 +90,7 @@ def test_a_broken_snapshot_is_dropped_and_its_guest_boots(signal: Settings, tmp_
     assert not cache.has(snapshot.KIND, place.name)
 
 
-def test_a_full_disk_is_told_and_the_guest_boots(kernel: Kernel, tmp_path: Path) -> None:
+def test_a_full_disk_is_told(kernel: Kernel, tmp_path: Path) -> None:
     waiting = Waiting(replace(settings(kernel, "signal"), plugin=None, hooks="", second_line=True))
     waiting.settings = replace(waiting.settings, initramfs=waiting.settings.initramfs[:1])
     (tmp_path / "state.draft").symlink_to("/dev/full")

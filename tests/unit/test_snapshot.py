@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -193,6 +192,27 @@ def test_who_can_not_go_on_boots_and_nobody_tries_again(
     assert saves.calls == 2
 
 
+@pytest.mark.parametrize("end", ["exit 0", "exit 134", "kill -SEGV $$"])
+def test_whatever_ends_a_guest_that_can_not_go_on_it_boots(
+    settings: Settings, saves: Saves, end: str
+) -> None:
+    settings.qemu.program.write_text(FAKE.replace("exit 1", end))
+    settings.qemu.program.chmod(0o755)
+    with Guest(booted(settings, Quiet())) as machine:
+        machine.wait_for("ready")
+        assert machine.settings.snapshot is None
+
+
+def test_one_that_was_killed_is_not_started_again(settings: Settings, saves: Saves) -> None:
+    settings.qemu.program.write_text(FAKE.replace("exit 1", "kill -KILL $$"))
+    settings.qemu.program.chmod(0o755)
+    ready = booted(settings, Quiet())
+    assert ready.snapshot is not None
+    with pytest.raises(EnvironmentProblem, match="QEMU ended"), Guest(ready) as machine:
+        machine.wait_for("ready")
+    assert ready.snapshot.state.exists()
+
+
 def test_who_finds_it_gone_boots(settings: Settings, saves: Saves) -> None:
     settings.qemu.program.write_text(FAKE)
     settings.qemu.program.chmod(0o755)
@@ -235,10 +255,21 @@ def test_who_waited_for_a_guest_that_failed_does_not_start_another(
 def test_who_comes_later_does(settings: Settings, saves: Saves) -> None:
     saves.error = EnvironmentProblem("no space")
     assert booted(settings, Quiet()) is settings
-    (failed,) = (cache.root() / snapshot.KIND).glob("*.failed")
-    os.utime(failed, (10, 10))
     saves.error = None
     assert booted(settings, Quiet()).snapshot is not None
+    assert not list((cache.root() / snapshot.KIND).glob("*.failed"))
+
+
+def test_a_boot_that_was_ended_is_nobody_elses_failure(
+    settings: Settings, saves: Saves, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saves.error = DidNotBoot("QEMU ended early")
+    begun = time.time() - 1
+    monkeypatch.setattr(snapshot.time, "time", lambda: begun)
+    for _ in range(2):
+        with pytest.raises(DidNotBoot):
+            booted(settings, Quiet())
+    assert saves.calls == 2
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from partywall.guest import image
 from partywall.measure.plan import Plan
 from partywall.results.result import Line, LineObject, Result, WorkloadResult
 from partywall.results.setting import BARE, NO_APPARMOR, OWN_PROFILES, VOLATILE
+from partywall.workloads.opening import opening
 
 (SIGNAL,) = workloads.select(["signal"])
 FSYNC = "file/fdatasync-overlay"
@@ -45,6 +46,22 @@ def test_containers_have_a_profile_unless_told_otherwise() -> None:
 def test_overlays_sync_unless_told_otherwise() -> None:
     assert b"job/volatile\0" not in config()[1]
     assert b"job/volatile\0" in config(volatile=True)[1]
+
+
+@pytest.mark.parametrize(
+    ("window", "told"),
+    [
+        (None, False),
+        ("from=a,to=b", True),
+        ("signals", True),
+        # Which is over anyway.
+        ("after=1,for=1", False),
+    ],
+)
+def test_who_waits_for_a_program_is_told_for_how_long(window: str | None, told: bool) -> None:
+    waits = SIGNAL.model_copy(update={"opening": None if window is None else opening(window)})
+    packed = image.job(waits, Topology(2, 1), confined=True, patience=300)
+    assert (b"PW_ENDED_AFTER=000300" in packed) is told
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,7 @@ static void begin(char **command, int output, const sigset_t *usual)
 	/* Who prints its environment prints no line of these. */
 	unsetenv("PW_FROM");
 	unsetenv("PW_TO");
+	unsetenv("PW_ENDED_AFTER");
 	if (setsid() < 0 || (usual && sigprocmask(SIG_SETMASK, usual, NULL)))
 		fail("setsid");
 	if (output >= 0 && (dup2(output, 1) < 0 || dup2(output, 2) < 0))
