@@ -174,9 +174,8 @@ class Guest:
             *("-seed", "1", "-rtc", "base=2026-01-01T00:00:00,clock=vm"),
             *("-kernel", str(s.kernel_image), "-initrd", str(self.directory / "initramfs")),
             *("-append", s.command_line),
-            # Behind what a guest has said before it goes on from a snapshot.
-            *("-chardev", f"file,id=first,path={self._serial},append=on"),
-            *("-serial", "chardev:first", "-qmp", f"unix:{self.qmp},server=on,wait=off"),
+            *self._first_line(),
+            *("-qmp", f"unix:{self.qmp},server=on,wait=off"),
         ]
         if s.second_line:
             words += ["-serial", f"file:{self._second}"]
@@ -196,6 +195,13 @@ class Guest:
                 f"{',late=1' if s.late else ''}",
             ]
         return words
+
+    def _first_line(self) -> list[str]:
+        if self.settings.snapshot is None:
+            return ["-serial", f"file:{self._serial}"]
+        # Behind what the guest has said before.
+        words = ["-chardev", f"file,id=first,path={self._serial},append=on"]
+        return [*words, "-serial", "chardev:first"]
 
     def _from(self) -> str:
         """Return how QEMU is told where the state of a snapshot is.

@@ -36,10 +36,7 @@ FAKE = """\
 here=${0%/*}
 for word; do
 	case $word in
-	file,*path=*)
-		at=${word#*path=}
-		cat "$here/console" >>"${at%%,*}"
-		;;
+	file:*) cat "$here/console" >"${word#file:}" ;;
 	*.so,out=*)
 		out=${word#*,out=}
 		# Whole at once, as the recorder's.

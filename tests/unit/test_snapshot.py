@@ -163,13 +163,14 @@ def test_a_kernel_that_does_not_boot_fails(settings: Settings, saves: Saves) -> 
 # In QEMU's place: can't go on, and boots.
 FAKE = """\
 #!/bin/sh
+at=
 for word; do
 	case $word in
-	file,*path=*) at=${word#*path=} ;;
+	file:*) [ "$at" ] || at=${word#file:} ;;
 	-incoming) echo "load of migration failed: Invalid argument" >&2; exit 1 ;;
 	esac
 done
-echo PARTYWALL ready >>"${at%%,*}"
+echo PARTYWALL ready >>"$at"
 exec sleep 60
 """
 
