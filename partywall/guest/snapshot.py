@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import hashlib
 import json
-import logging
 import shlex
 import time
 from dataclasses import replace
@@ -24,6 +23,7 @@ from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
 from partywall.guest.boot import GIVEN, Guest
+from partywall.guest.qmp import connected
 from partywall.guest.settings import Settings, Snapshot, expected_seconds
 
 KIND = "snapshot"
@@ -149,21 +149,16 @@ class Waiting(Guest):
 
 async def _migrate(socket: Path, state: Path) -> None:
     """Have QEMU write down a guest while it waits. EnvironmentProblem if that fails."""
-    logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL)
     # QEMU is done before what it has given away is written: names say what became of that.
     draft, failed = state.with_suffix(".draft"), state.with_suffix(".failed")
     one, two, three = (shlex.quote(str(path)) for path in (draft, state, failed))
     command = f"exec:cat >{one} && mv {one} {two} || touch {three}"
-    client = QMPClient("partywall")
     try:
-        await client.connect(str(socket))
-        try:
+        async with connected(socket) as client:
             # The guest runs meanwhile: one that was stopped would have to be told to go on.
             await client.execute("migrate-set-parameters", {"max-bandwidth": 1 << 40})
             await client.execute("migrate", {"uri": command})
             await asyncio.wait_for(_written(client, state, failed), _WRITTEN_WITHIN)
-        finally:
-            await client.disconnect()
     except TimeoutError as error:
         raise EnvironmentProblem(
             f"QEMU did not write its guest down in {_WRITTEN_WITHIN:.0f} s", _ROOM_FOR_IT

@@ -15,10 +15,11 @@ import struct
 from pathlib import Path
 
 import drgn
-from qemu.qmp import QMPClient, QMPError
+from qemu.qmp import QMPError
 
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.guest import Guest
+from partywall.guest.qmp import connected
 from partywall.kernels import Kernel
 
 _TIMEOUT = 30
@@ -35,16 +36,11 @@ def _vmcoreinfo_note(guest: Guest) -> bytes:
     saved = guest.directory / "vmcoreinfo"
 
     async def save() -> None:
-        client = QMPClient("partywall")
-        await client.connect(str(guest.qmp))
-        try:
+        async with connected(guest.qmp) as client:
             await client.execute(
                 "pmemsave", {"val": address, "size": max(size, 4096), "filename": str(saved)}
             )
-        finally:
-            await client.disconnect()
 
-    logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL)
     try:
         asyncio.run(asyncio.wait_for(save(), _TIMEOUT))
         return saved.read_bytes()
