@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import drgn
 import numpy as np
 import numpy.typing as npt
 
@@ -16,9 +15,7 @@ from partywall.analyse.judgement import Judgement
 from partywall.analyse.shares import shares
 from partywall.analyse.sharing import Uses
 from partywall.analyse.work import Setting, Work, sums, worst_first
-from partywall.core import elf
 from partywall.core.topology import Scope, Topology
-from partywall.kernels import Kernel
 from partywall.record.functions import in_source, only_sets_bit
 from partywall.record.hooks import Hooks
 from partywall.record.recording import LINE_SHIFT, LINE_SIZE, Kind, Recording
@@ -43,9 +40,8 @@ class Analysis:
         self,
         recorded: Recording,
         watched: Hooks,
-        prog: drgn.Program,
+        learned: names.Learned,
         *,
-        kernel: Kernel,
         workload: Workload,
         topology: Topology,
         threshold: float,
@@ -64,12 +60,9 @@ class Analysis:
             at=at if scope == "between" else None,
         )
         self._visits = transfers.visits(recorded)
-        self._symbols = elf.load_symbols(kernel.vmlinux)
-        known = names.Knowledge(
-            prog,
-            self._symbols,
-            names.ContextNamer(prog, recorded.stacks.tolist(), watched.charged),
-        )
+        self._symbols = learned.symbols
+        stacks = recorded.stacks.tolist()
+        known = names.Knowledge(learned, names.ContextNamer(learned.prog, stacks, watched.charged))
         self._code = known.code
         self._contexts = known.contexts
         of = (self._visits.moving(), setting.parties, setting.operations)

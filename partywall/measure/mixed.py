@@ -111,9 +111,9 @@ def measure(plan: Plan, each: Round, plugin: Path, memory: int, progress: Progre
         each = _counted(each, machine.console, plan)
         say_if_long(recorded, each.title, progress)
         with progress.step(f"{each.title}: walls and their names"):
-            prog = names.attach(machine, plan.kernel)
+            learned = names.learn(machine, plan.kernel)
             assert each.beside is not None
-            both = touches(recorded, watched, lambda: prog, plan, each, each.beside)
+            both = touches(recorded, watched, lambda: learned, plan, each, each.beside)
         return both, machine.said("version") or "unknown"
 
 

@@ -7,8 +7,6 @@ import gc
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import drgn
-
 from partywall import guest
 from partywall.analyse import names, verdict
 from partywall.analyse.workload import Analysis
@@ -184,13 +182,12 @@ class Plan:
             return self.workload.opening.takes
         return LOOKS_TAKE if rounds or self.step(self.workload) else 0
 
-    def analysis(self, recorded: Recording, watched: Hooks, prog: drgn.Program) -> Analysis:
+    def analysis(self, recorded: Recording, watched: Hooks, learned: names.Learned) -> Analysis:
         """Return the analysis of a recording of this plan's workload."""
         return Analysis(
             recorded,
             watched,
-            prog,
-            kernel=self.kernel,
+            learned,
             workload=self.workload,
             topology=self.topology,
             threshold=self.threshold,
@@ -249,12 +246,12 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
             plan = replace(plan, workload=plan.workload.model_copy(update=counted))
         say_if_long(recorded, plan.workload.title, progress)
         with progress.step(f"{plan.title}: walls and their names"):
-            prog = names.attach(machine, plan.kernel)
-            found = plan.analysis(recorded, watched, prog).conclude(plan.confinement, digest)
+            learned = names.learn(machine, plan.kernel)
+            found = plan.analysis(recorded, watched, learned).conclude(plan.confinement, digest)
             found = found.model_copy(update={"layers": plan.layers})
         if step:
             with progress.step(f"{plan.title}: what it leaves behind"):
-                looks = after.Looks(machine, lambda: prog)
+                looks = after.Looks(machine, lambda: learned.prog)
                 left = looks.around(machine.recording, step * plan.topology.total)
             if isinstance(left, PartywallError):
                 progress.note(f"{plan.title}: {left.message}")

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
-import drgn
-
 from partywall import guest
 from partywall.analyse import names
 from partywall.analyse.beside import Side
@@ -163,7 +161,7 @@ def _sit(
     with Guest(booted(settings, progress)) as machine:
         ready(machine, wanted, progress)
         memory_of = _Memory(machine, plan)
-        looks = Looks(machine, memory_of)
+        looks = Looks(machine, lambda: memory_of().prog)
         for number, each in enumerate(rounds):
             with progress.step(each.title):
                 try:
@@ -207,16 +205,18 @@ def _left(looks: Looks, number: int, plan: Plan, each: Round) -> Memory | Partyw
 
 
 class _Memory:
-    """drgn on a guest's memory, opened when it is first asked for."""
+    """A guest's memory, opened when it is first asked for."""
 
     def __init__(self, machine: Guest, plan: Plan) -> None:
         self._machine, self._plan = machine, plan
-        self._prog: drgn.Program | None = None
+        self._learned: names.Learned | None = None
 
-    def __call__(self) -> drgn.Program:
-        if self._prog is None:
-            self._prog = names.attach(self._machine, self._plan.kernel)
-        return self._prog
+    def __call__(self) -> names.Learned:
+        if self._learned is None:
+            self._learned = names.learn(self._machine, self._plan.kernel)
+            # What is there by now stays: the collector need not go through it each round.
+            gc.freeze()
+        return self._learned
 
 
 def counting_all(rounds: Sequence[Round]) -> Workload:
@@ -243,7 +243,7 @@ def _recorded(machine: Guest, number: int) -> Recording | EnvironmentProblem:
 def _analysed(
     recorded: Recording,
     watched: hooks.Hooks,
-    memory_of: Callable[[], drgn.Program],
+    memory_of: Callable[[], names.Learned],
     plan: Plan,
     each: Round,
     digest: str,
@@ -262,7 +262,7 @@ def _analysed(
 def touches(
     recorded: Recording,
     watched: hooks.Hooks,
-    memory_of: Callable[[], drgn.Program],
+    memory_of: Callable[[], names.Learned],
     plan: Plan,
     each: Round,
     other: Workload,

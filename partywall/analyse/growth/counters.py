@@ -20,6 +20,7 @@ from drgn.helpers.linux.percpu import percpu_counter_sum
 from numpy.typing import NDArray
 
 from partywall.analyse.names.fields import field_at
+from partywall.analyse.names.found import symbol_at
 from partywall.analyse.names.unreadable import UNREADABLE
 
 Numbers = NDArray[np.int32]
@@ -170,7 +171,7 @@ class Counters:
             begun, length, name = self._per_cpu_symbols[place] if place >= 0 else (0, 0, "")
             return (name, begun) if begun <= address < begun + length else (None, 0)
         try:
-            symbol = self._prog.symbol(address)
+            symbol = symbol_at(self._prog, address)
         except LookupError:
             return None, 0
         return symbol.name, symbol.address

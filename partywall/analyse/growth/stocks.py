@@ -18,6 +18,7 @@ from partywall.analyse.growth.memory import Cache, Kernel
 
 MASK = (1 << 64) - 1
 
+_PAGE = 4096
 _MOST = 1 << 16
 """Objects of a list: one that goes in circles has an end."""
 
@@ -54,14 +55,25 @@ class Stocks:
             yield prog.read_u64((base + offset + self._first) & MASK)
 
     def _listed(self, cache: Cache, first: int) -> int:
-        prog, at, count = self._kernel.prog, first, 0
+        at, count = first, 0
+        # A list is one slab's: few pages, and each is read once.
+        pages: dict[int, bytes] = {}
         while at and count < _MOST:
             count += 1
             place = at + cache.free_at
-            at = prog.read_u64(place)
+            at = self._word(place, pages)
             if cache.random:
                 at ^= cache.random ^ int.from_bytes(place.to_bytes(8, "little"), "big")
         return count
+
+    def _word(self, address: int, pages: dict[int, bytes]) -> int:
+        """The word at an address; pages that were read are kept in ``pages``."""
+        prog, (page, offset) = self._kernel.prog, divmod(address, _PAGE)
+        if offset > _PAGE - 8:
+            return int(prog.read_u64(address))
+        if page not in pages:
+            pages[page] = prog.read(page * _PAGE, _PAGE)
+        return int.from_bytes(pages[page][offset : offset + 8], "little")
 
     def _all_sheaves(self, cache: Object) -> Iterator[Object]:
         """Sheaves of all CPUs, and those that are full in barns."""

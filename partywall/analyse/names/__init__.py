@@ -9,7 +9,16 @@ import os
 os.environ["OMP_NUM_THREADS"] = "1"
 
 from partywall.analyse.names.contexts import ContextNamer
-from partywall.analyse.names.lines import Knowledge, LineNamer, Named
-from partywall.analyse.names.memory import attach, check_build
+from partywall.analyse.names.lines import Knowledge, Learned, LineNamer, Named
+from partywall.analyse.names.memory import attach, check_build, learn
 
-__all__ = ["ContextNamer", "Knowledge", "LineNamer", "Named", "attach", "check_build"]
+__all__ = [
+    "ContextNamer",
+    "Knowledge",
+    "Learned",
+    "LineNamer",
+    "Named",
+    "attach",
+    "check_build",
+    "learn",
+]

@@ -13,6 +13,7 @@ from capstone.x86 import X86_OP_MEM, X86_REG_INVALID, X86_REG_RIP
 from drgn import FaultError, Program, StackFrame, Type, TypeKind
 
 from partywall.analyse.names.fields import strip
+from partywall.analyse.names.found import symbol_at
 from partywall.analyse.names.unreadable import UNREADABLE
 
 # Wrappers that tell a reader nothing: atomics and barriers go through several.
@@ -52,7 +53,7 @@ class CodeNamer:
 
     def _name(self, address: int) -> Code:
         try:
-            symbol = self._prog.symbol(address)
+            symbol = symbol_at(self._prog, address)
         except UNREADABLE:
             return Code("(generated code)", 0, None, None, ())
         frames = self._frames(address)

@@ -63,19 +63,32 @@ class _Place:
     size: int
 
 
-class Knowledge:
-    """What is known of a guest whatever was recorded: objects, code, contexts.
+class Learned:
+    """What is known of the code of a guest's kernel. It stays so, whatever the guest does.
 
-    It remembers all that was looked up, so namers of one guest share it.
+    It remembers all that was looked up, so all rounds of one guest share it.
     """
 
-    def __init__(self, prog: Program, symbols: Symbols, contexts: ContextNamer) -> None:
-        self.prog = prog
-        self.contexts = contexts
+    def __init__(self, prog: Program, symbols: Symbols) -> None:
+        self.prog, self.symbols = prog, symbols
         self.code = CodeNamer(prog)
-        self.objects = ObjectNamer(prog, symbols)
         self.guesser = TypeGuesser(prog, self.code)
         self.copying = Copying(symbols)
+
+
+class Knowledge:
+    """What is known of a guest that stands still: its code, and its objects as they are.
+
+    It remembers all that was looked up, so namers of one recording share it.
+    """
+
+    def __init__(self, learned: Learned, contexts: ContextNamer) -> None:
+        self.prog = learned.prog
+        self.contexts = contexts
+        self.code = learned.code
+        self.guesser = learned.guesser
+        self.copying = learned.copying
+        self.objects = ObjectNamer(learned.prog, learned.symbols)
 
 
 class LineNamer:

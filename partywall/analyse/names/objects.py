@@ -23,6 +23,7 @@ from drgn.helpers.linux.mm import PageSlab, compound_head, in_direct_map, virt_t
 
 from partywall.analyse.names import pages
 from partywall.analyse.names.fields import TABLE, array_at, size_of
+from partywall.analyse.names.found import symbol_at
 from partywall.analyse.names.slabs import SlabObjects
 from partywall.analyse.names.unreadable import UNREADABLE
 from partywall.core.elf import Symbol, Symbols
@@ -165,7 +166,7 @@ class ObjectNamer:
     def _symbol(self, address: int) -> Thing | None:
         if address < _IMAGE:
             return None
-        symbol = self._prog.symbol(address)
+        symbol = symbol_at(self._prog, address)
         if not symbol.size or address >= symbol.address + symbol.size:
             return None
         if symbol.kind.name == "FUNC":
@@ -292,7 +293,7 @@ class ObjectNamer:
 
     def _allocated_by(self, known: IdentifiedVmap) -> str:
         try:
-            caller = self._prog.symbol(known.vm_struct.caller.value_()).name
+            caller = symbol_at(self._prog, known.vm_struct.caller.value_()).name
         except UNREADABLE:
             return "vmalloc memory"
         return f"vmalloc memory of {caller}()"

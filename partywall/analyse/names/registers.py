@@ -27,6 +27,7 @@ from capstone.x86 import (
 from drgn import FaultError, Object, Program, Type, TypeKind
 
 from partywall.analyse.names.fields import pointed_at, size_of, strip
+from partywall.analyse.names.found import symbol_at
 from partywall.analyse.names.straight import Straight
 from partywall.analyse.names.unreadable import UNREADABLE
 
@@ -201,7 +202,7 @@ class Registers:
     def _argument(self, call: int) -> tuple[tuple[Type, int], ...]:
         """Structures into which a call's first argument points, and at what offset."""
         try:
-            start = self._prog.symbol(call).address
+            start = symbol_at(self._prog, call).address
         except UNREADABLE:
             return ()
         name, offset = "rdi", 0

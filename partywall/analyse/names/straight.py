@@ -17,6 +17,7 @@ from capstone import CS_ARCH_X86, CS_GRP_RET, CS_MODE_64, Cs
 from capstone.x86 import X86_INS_INT3, X86_INS_JMP, X86_INS_UD2
 from drgn import FaultError, Program
 
+from partywall.analyse.names.found import symbol_at
 from partywall.analyse.names.unreadable import UNREADABLE
 
 # As far as the compiler moves a load from where it is used, hardly ever more.
@@ -39,7 +40,7 @@ class Straight:
         That is a jump's target, and what is no instruction or does not go on.
         """
         try:
-            symbol = self._prog.symbol(address)
+            symbol = symbol_at(self._prog, address)
             starts, targets = self._function(symbol.address, symbol.size)
         except UNREADABLE:
             return
