@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -98,6 +99,9 @@ def main() -> NoReturn:
         sys.exit(shell_complete(commands, {}, "partywall", _COMPLETE, instruction))
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, _stop)
+    # Results are millions of objects, hardly any of which go round in circles.
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
     try:
         # Not commands.main(), which ends on a closed pipe as if a wall were found.
         with commands.make_context("partywall", sys.argv[1:]) as invocation:

@@ -175,6 +175,8 @@ def _sit(
                     became = _analysed(recorded, watched, memory_of, plan, each, digest)
                     left = _left(looks, number, plan, each)
                     gc.collect()
+                    # What was learned stays: the collector need not go through it again.
+                    gc.freeze()
                     if isinstance(left, Memory) and isinstance(became, WorkloadResult):
                         became = became.model_copy(update={"memory": left})
                     found.add(became)
@@ -214,8 +216,6 @@ class _Memory:
     def __call__(self) -> names.Learned:
         if self._learned is None:
             self._learned = names.learn(self._machine, self._plan.kernel)
-            # What is there by now stays: the collector need not go through it each round.
-            gc.freeze()
         return self._learned
 
 
