@@ -145,6 +145,8 @@ def _sit(
 ) -> None:
     """Boot one guest, and add what becomes of its rounds."""
     plan, rounds = wanted.plan, wanted.rounds
+    # What was learned of a guest that ended goes with it.
+    gc.unfreeze()
     parts, digest = guest.initramfs(
         sitting.base(plan.kernel, rounds, progress),
         sitting.job(

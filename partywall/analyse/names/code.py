@@ -41,7 +41,7 @@ class CodeNamer:
         self._prog = prog
         self._decoder = Cs(CS_ARCH_X86, CS_MODE_64)
         self._decoder.detail = True
-        self._frames = lru_cache(maxsize=None)(self._find_frames)
+        self._frames = lru_cache(maxsize=1 << 14)(self._find_frames)
         self.name = lru_cache(maxsize=None)(self._name)
         self.pointees = lru_cache(maxsize=None)(self._pointees)
         self.displacement = lru_cache(maxsize=None)(self._displacement)

@@ -12,23 +12,27 @@ from itertools import accumulate
 
 from drgn import Program, Symbol, SymbolBinding, SymbolKind
 
-_KERNEL = 1 << 63
-"""What lies below are offsets, as of per-CPU variables."""
-
 _NOWHERE = (SymbolKind.SECTION, SymbolKind.FILE, SymbolKind.TLS)
 _STRONG = {SymbolBinding.GLOBAL: 2, SymbolBinding.UNIQUE: 2, SymbolBinding.WEAK: 1}
 
 
 class _Index:
-    """Symbols of the kernel and its modules that have a size, by address."""
+    """Symbols of the kernel itself that have a size, by address.
+
+    A module's are few, and memory that it gave back when it had started may be another's.
+    """
 
     def __init__(self, prog: Program) -> None:
+        try:
+            self._ranges = prog.main_module().address_ranges or ()
+        except LookupError:
+            self._ranges = ()
         # Of those that contain an address drgn takes the one that starts last, then the
         # shortest, the strongest, the first.
         known = [
             (symbol.address, -symbol.size, _STRONG.get(symbol.binding, 0), -number, symbol)
             for number, symbol in enumerate(prog.symbols())
-            if symbol.size and symbol.address >= _KERNEL and symbol.kind not in _NOWHERE
+            if symbol.size and symbol.kind not in _NOWHERE and self._has(symbol.address)
         ]
         known.sort()
         self._symbols = [symbol for *_, symbol in known]
@@ -36,8 +40,13 @@ class _Index:
         # How far any reaches that starts no later.
         self._ends = list(accumulate((one[0] - one[1] for one in known), max))
 
+    def _has(self, address: int) -> bool:
+        return any(start <= address < end for start, end in self._ranges)
+
     def at(self, address: int) -> Symbol | None:
-        """Return the symbol that contains an address, None if none does."""
+        """Return the symbol that contains an address, None if none of the kernel's does."""
+        if not self._has(address):
+            return None
         place = bisect_right(self._starts, address) - 1
         while place >= 0 and self._ends[place] > address:
             symbol = self._symbols[place]
@@ -52,6 +61,6 @@ _index = lru_cache(maxsize=1)(_Index)
 
 def symbol_at(prog: Program, address: int) -> Symbol:
     """Return what `Program.symbol` does. LookupError if there is none."""
-    found = _index(prog).at(address) if address >= _KERNEL else None
+    found = _index(prog).at(address)
     # Assembly has symbols without a size, of which drgn knows where they may end.
     return prog.symbol(address) if found is None else found

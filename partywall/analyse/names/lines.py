@@ -64,9 +64,10 @@ class _Place:
 
 
 class Learned:
-    """What is known of the code of a guest's kernel. It stays so, whatever the guest does.
+    """What is known of the code of a guest's kernel, whatever the guest does.
 
-    It remembers all that was looked up, so all rounds of one guest share it.
+    The code stays as it is, but for jumps that static keys switch. It remembers all that was
+    looked up, so all rounds of one guest share it.
     """
 
     def __init__(self, prog: Program, symbols: Symbols) -> None:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TypeAlias
 
 from drgn import Program, Type, TypeKind
 
@@ -155,8 +156,9 @@ class TypeGuesser:
         self._prog, self._code = prog, code
         self._registers = Registers(prog)
         self._types: dict[str, Type] = {}
-        self._votes = lru_cache(maxsize=None)(self._count_votes)
-        self.pointed = lru_cache(maxsize=None)(self._pointed)
+        # One guest's rounds use what is looked up again and again.
+        self._votes = lru_cache(maxsize=_KEPT)(self._count_votes)
+        self._pointers = lru_cache(maxsize=_KEPT)(self._pointed)
 
     def guess(
         self, object_size: int, evidence: Iterable[Evidence], *, kmalloc: bool
@@ -172,10 +174,11 @@ class TypeGuesser:
         for seen in evidence:
             for sure, found in (
                 (False, self._votes(object_size, seen)),
-                (True, self.pointed(object_size, seen)),
+                (True, self._pointers(object_size, seen)),
             ):
-                for choice, weight in found.items():
+                for choice, (weight, type_) in found.items():
                     if not (kmalloc and choice[0] in _OWN_CACHE):
+                        self._types[choice[0]] = type_
                         (pointers if sure else scopes)[choice] += weight
                         agreed[sure][choice] += 1
         parts = {choice for choice in pointers if choice[0] in _PARTS}
@@ -216,17 +219,16 @@ class TypeGuesser:
         guess = _consistent(self._types[tag], shift, starts, object_size, evidence)
         return None if guess is None else (choice, guess)
 
-    def _pointed(self, object_size: int, seen: Evidence) -> dict[tuple[str, int], int]:
+    def _pointed(self, object_size: int, seen: Evidence) -> _Votes:
         """Structures at which a pointer in a register says this access was, with weights."""
-        found: dict[tuple[str, int], int] = {}
+        found: _Votes = {}
         for type_, start in self._starts(seen):
             if type_.tag is None or not 0 <= start <= object_size - size_of(type_):
                 continue
             whole = start == 0 and _plausible(type_, object_size)
             if type_.tag in _PARTS and not whole:
                 continue
-            self._types[type_.tag] = type_
-            found[type_.tag, start] = 8 if whole else 4
+            found[type_.tag, start] = 8 if whole else 4, type_
         return found
 
     def _starts(self, seen: Evidence) -> list[tuple[Type, int]]:
@@ -283,9 +285,14 @@ class TypeGuesser:
             for (tag, start), count in found
         ]
 
-    def _count_votes(self, object_size: int, seen: Evidence) -> dict[tuple[str, int], int]:
+    def _count_votes(self, object_size: int, seen: Evidence) -> _Votes:
         prog, code = self._prog, self._code
-        votes: Counter[tuple[str, int]] = Counter()
+        votes: _Votes = {}
+
+        def vote(type_: Type, tag: str, start: int, weight: int) -> None:
+            before, _ = votes.get((tag, start), (0, type_))
+            votes[tag, start] = before + weight, type_
+
         displacement = code.displacement(seen.code)
         if displacement is not None:
             start = seen.offset - displacement
@@ -294,19 +301,23 @@ class TypeGuesser:
                     continue
                 inside = 0 <= start <= object_size - size_of(type_)
                 if inside and fits(prog, type_, displacement, seen.size):
-                    self._types[type_.tag] = type_
                     whole = start == 0 and _plausible(type_, object_size)
-                    votes[type_.tag, start] += 4 if whole else 2
+                    vote(type_, type_.tag, start, 4 if whole else 2)
         for type_ in code.pointees(seen.caller) if seen.caller else ():
             if type_.tag is None or type_.tag in _PARTS:
                 continue
             if _plausible(type_, object_size) and fits(prog, type_, seen.offset, seen.size):
-                self._types[type_.tag] = type_
-                votes[type_.tag, 0] += 1
+                vote(type_, type_.tag, 0, 1)
         return votes
 
 
 _ELEMENTS = 3
+
+_KEPT = 1 << 16
+"""Places in the code and in objects of which it is kept what they tell."""
+
+_Votes: TypeAlias = dict[tuple[str, int], tuple[int, Type]]
+"""Weight and type, by tag and where in the object the type starts."""
 
 
 def _consistent(

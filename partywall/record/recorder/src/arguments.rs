@@ -33,6 +33,8 @@ pub fn parse_arguments(arguments: &[String]) -> Result<State, String> {
         cpus: Vec::new(),
         sites: Vec::new(),
         interned: HashMap::new(),
+        known: Vec::new(),
+        infos: Default::default(),
         called: HashMap::new(),
         blocks: HashMap::new(),
         locks: Sums::new(2),

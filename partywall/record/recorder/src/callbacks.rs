@@ -145,15 +145,14 @@ pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
 
 pub extern "C" fn on_memory(told: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
     let s = state();
-    if !s.is_here(told) {
+    if !s.active || !s.is_here(told) {
         return;
     }
-    // SAFETY: data is an interned Site, which is never freed.
-    let site = unsafe { &*(data as *const Site) };
     // Most accesses are of no particular kind, and kept back: they need to be quick.
-    if address & KERNEL_BIT != 0 && site.plain && s.active {
+    let plain = Site::plain_index(data).filter(|_| address & KERNEL_BIT != 0);
+    if let Some(index) = plain {
         if let Some(c) = s.cpus.get_mut(s.current as usize) {
-            let what = site.decode(info);
+            let what = s.infos.decode(info).of(index);
             let quiet = !what.is(STORE) || !c.tracker.locks().holds();
             if quiet && c.kind != kind::BACKGROUND && c.records() {
                 c.keep(address, what, &mut s.owners);
@@ -161,14 +160,11 @@ pub extern "C" fn on_memory(told: c_uint, info: MemInfo, address: u64, data: *mu
             }
         }
     }
-    on_any_memory(s, site, info, address);
+    on_any_memory(s, data, info, address);
 }
 
 #[inline(never)]
-fn on_any_memory(s: &mut State, site: &Site, info: MemInfo, address: u64) {
-    if !s.active {
-        return;
-    }
+fn on_any_memory(s: &mut State, data: *mut c_void, info: MemInfo, address: u64) {
     if address & KERNEL_BIT == 0 {
         // The program's memory: what it asked for, a step further.
         let c = s.here();
@@ -177,7 +173,12 @@ fn on_any_memory(s: &mut State, site: &Site, info: MemInfo, address: u64) {
         }
         return;
     }
-    let mut what = site.decode(info);
+    // SAFETY: on_memory is given the words of sites alone.
+    let site = unsafe { s.site_of(data) };
+    let mut what = s.infos.decode(info).of(site.index);
+    if site.atomic {
+        what = what.with(ATOMIC);
+    }
     let store = what.is(STORE);
     let cpu = s.current;
     let c = s.cpu(cpu);

@@ -3,12 +3,12 @@
 
 use crate::abi::{self, MemInfo};
 use crate::bits::{self, Bits};
-use crate::event::{What, ATOMIC, STORE};
+use crate::event::{What, STORE};
 use crate::hooks::{Role, Waits};
 use crate::insn;
 use crate::state::State;
 use std::cell::Cell;
-use std::os::raw::c_uint;
+use std::os::raw::{c_uint, c_void};
 
 pub const NO_LEAF: u16 = u16::MAX;
 const NO_CALLER: u64 = u64::MAX;
@@ -34,54 +34,74 @@ pub struct Site {
     pub plain: bool,
     /// The caller of that function that was seen last, and the index for it.
     pub last: Cell<(u64, u32)>,
-    /// What QEMU said of its last load and its last store, and what that means:
-    /// asking QEMU costs two calls, and an instruction's answer hardly changes.
-    pub decoded: [Cell<Decoded>; 2],
-}
-
-#[derive(Clone, Copy, Default)]
-pub struct Decoded {
-    pub info: MemInfo,
-    /// Nothing yet if it has no size.
-    pub what: What,
 }
 
 impl Site {
-    /// What an access of this instruction is of which QEMU says `info`.
-    #[inline(always)]
-    pub fn decode(&self, info: MemInfo) -> What {
-        for known in &self.decoded {
-            let known = known.get();
-            if known.info == info && known.what.size() != 0 {
-                return known.what;
-            }
+    /// The word that a callback for its accesses is given: of a plain one its index, as there are
+    /// so many that hardly any is in a cache of the host's when it is looked at.
+    pub fn word(&'static self) -> *mut c_void {
+        match self.plain {
+            true => ((self.index as usize) << 1 | 1) as *mut c_void,
+            false => self as *const Site as *mut c_void,
         }
-        self.ask(info)
     }
 
-    #[cold]
-    fn ask(&self, info: MemInfo) -> What {
-        // SAFETY: the decoders look only at the word QEMU passed.
-        let (size, store) = unsafe {
-            (
-                1 << abi::qemu_plugin_mem_size_shift(info),
-                abi::qemu_plugin_mem_is_store(info),
-            )
-        };
-        let flag = |bit, set| if set { bit } else { 0 };
-        let flags = flag(STORE, store) | flag(ATOMIC, self.atomic);
-        let what = What::new(self.index, size, flags);
-        self.decoded[store as usize].set(Decoded { info, what });
-        what
+    /// The index of a plain one, of which a callback has this word.
+    #[inline(always)]
+    pub fn plain_index(word: *mut c_void) -> Option<u32> {
+        let word = word as usize;
+        (word & 1 != 0).then_some((word >> 1) as u32)
     }
+}
+
+// An index and a bit fit into a word, and a site lies at no odd address.
+const _: () = assert!(std::mem::size_of::<usize>() > 4 && std::mem::align_of::<Site>() > 1);
+
+const INFO_SHIFT: u32 = 24;
+const INFOS: usize = 1 << (32 - INFO_SHIFT);
+
+/// What QEMU said of accesses, and what that means: asking it costs two calls, and it says few
+/// different things.
+pub struct Infos([(MemInfo, What); INFOS]);
+
+impl Default for Infos {
+    fn default() -> Self {
+        Infos([Default::default(); INFOS])
+    }
+}
+
+impl Infos {
+    /// What an access is of which QEMU says `info`, but for its instruction.
+    #[inline(always)]
+    pub fn decode(&mut self, info: MemInfo) -> What {
+        let known = &mut self.0[(info.wrapping_mul(0x9e37_79b1) >> INFO_SHIFT) as usize];
+        // Of nothing the size is none.
+        if known.0 != info || known.1.size() == 0 {
+            *known = (info, ask(info));
+        }
+        known.1
+    }
+}
+
+#[cold]
+fn ask(info: MemInfo) -> What {
+    // SAFETY: the decoders look only at the word QEMU passed.
+    let (size, store) = unsafe {
+        (
+            1 << abi::qemu_plugin_mem_size_shift(info),
+            abi::qemu_plugin_mem_is_store(info),
+        )
+    };
+    What::new(0, size, if store { STORE } else { 0 })
 }
 
 impl State {
     pub fn site(&mut self, address: u64, bytes: &[u8]) -> &'static Site {
         let atomic = insn::is_atomic(bytes);
-        let (sites, hooks) = (&mut self.sites, &self.hooks);
+        let (sites, known, hooks) = (&mut self.sites, &mut self.known, &self.hooks);
         self.interned.entry((address, atomic)).or_insert_with(|| {
             sites.push((address, 0));
+            let index = (sites.len() - 1) as u32;
             let locks = hooks
                 .containing(address)
                 .any(|h| matches!(h.role, Role::Lock | Role::LockShared | Role::Spin));
@@ -93,9 +113,9 @@ impl State {
                 _ => None,
             });
             let repeated = insn::is_repeated(bytes);
-            Box::leak(Box::new(Site {
+            let site = Box::leak(Box::new(Site {
                 address,
-                index: (sites.len() - 1) as u32,
+                index,
                 atomic,
                 repeated,
                 locks,
@@ -105,9 +125,23 @@ impl State {
                 plain: !(atomic || repeated || locks || gives || counts || leaf.is_some()),
                 leaf: leaf.unwrap_or(NO_LEAF),
                 last: Cell::new((NO_CALLER, 0)),
-                decoded: Default::default(),
-            }))
+            }));
+            known.resize(index as usize, None);
+            known.push(Some(&*site));
+            site
         })
+    }
+
+    /// The site of which a callback has this word.
+    ///
+    /// # Safety
+    /// The word must be one that `Site::word` gave.
+    pub unsafe fn site_of(&self, word: *mut c_void) -> &'static Site {
+        match Site::plain_index(word) {
+            Some(index) => self.known[index as usize].expect("a site of its own"),
+            // An interned Site, which is never freed.
+            None => &*(word as *const Site),
+        }
     }
 
     /// Index of `site` as called by the function that `cpu` came from.

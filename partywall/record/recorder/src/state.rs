@@ -16,7 +16,7 @@ use crate::event::{What, BLOCK, PAUSE};
 use crate::format::Recording;
 use crate::held::Sums;
 use crate::hooks::Hooks;
-use crate::site::Site;
+use crate::site::{Infos, Site};
 use crate::turns::Owners;
 #[cfg(registers)]
 use crate::vcpu::Running;
@@ -87,6 +87,9 @@ pub struct State {
     /// Address of an instruction, and of the call into its leaf function or 0.
     pub sites: Vec<(u64, u64)>,
     pub interned: HashMap<(u64, bool), &'static Site>,
+    /// Those of an index, but for what is another caller's.
+    pub known: Vec<Option<&'static Site>>,
+    pub infos: Infos,
     pub called: HashMap<(u32, u64), u32>,
     pub blocks: HashMap<Block, &'static Block>,
     pub locks: Sums,

@@ -9,7 +9,7 @@ use crate::event::What;
 use crate::hooks::{Hooks, Role, Waits};
 use crate::insn;
 use crate::later::*;
-use crate::site::{Site, NO_LEAF};
+use crate::site::NO_LEAF;
 use crate::state::{state, Block, State, KERNEL_BIT};
 use std::os::raw::{c_int, c_void};
 
@@ -228,7 +228,7 @@ unsafe fn translate_kernel(s: &mut State, tb: *mut Tb, first: u64, count: usize)
             on_memory,
             abi::CB_NO_REGS,
             abi::MEM_RW,
-            site as *const Site as *mut c_void,
+            site.word(),
         );
         // With IRET a CPU synchronizes itself, too: then what it returns to was pushed
         // just before, flags included.
