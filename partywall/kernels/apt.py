@@ -6,7 +6,10 @@ They come through apt, so from whatever sources this machine trusts.
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
+import struct
 import subprocess
 import threading
 import time
@@ -39,19 +42,47 @@ class Package:
     suite: str | None = None
 
 
+LISTS = Path("/var/lib/apt/lists/lock")
+"""What is locked by who fetches this machine's package lists."""
+
+_FETCHED_WITHIN = 120.0
+"""Seconds that are waited for others who fetch lists."""
+
+# struct flock of x86-64: type, whence, start, length, process.
+_FLOCK = struct.Struct("hh4xqqi4x")
+
+
+def _fetching() -> bool:
+    """Whether somebody fetches package lists, which are not whole meanwhile; False if unknown."""
+    try:
+        with LISTS.open("rb") as lock:
+            wanted = _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+            found = fcntl.fcntl(lock, fcntl.F_GETLK, wanted)
+    except OSError:
+        # Not root, or no apt.
+        return False
+    return bool(_FLOCK.unpack(found)[0] != fcntl.F_UNLCK)
+
+
 def ask(*command: str, suite: str | None = None) -> str:
     """Return what an apt program answers, of a suite if one is named; empty if nothing."""
+    until = time.monotonic() + _FETCHED_WITHIN
     try:
         suites.refresh(suite)
-        done = subprocess.run(
-            [*command, *suites.options(suite)], capture_output=True, text=True, check=False
-        )
+        while True:
+            done = subprocess.run(
+                [*command, *suites.options(suite)], capture_output=True, text=True, check=False
+            )
+            # A suite's lists have a lock of their own.
+            if suite is not None or not _fetching() or time.monotonic() > until:
+                return done.stdout
+            while _fetching() and time.monotonic() < until:
+                time.sleep(0.2)
     except FileNotFoundError as error:
         raise EnvironmentProblem(
             f"{command[0]} is not here: this is no Debian",
             "use --kernel PATH/bzImage --vmlinux PATH/vmlinux",
         ) from error
-    return done.stdout
 
 
 _FACT = re.compile(r"^(Package|Version|Size|SHA256|Depends): (.*)$", re.MULTILINE)

@@ -10,6 +10,8 @@ import os
 import shutil
 import struct
 import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import programs
@@ -432,6 +434,31 @@ def test_the_newest_name_comes_from_apt(apt: Path) -> None:
     ]
     (apt / "pkgnames-linux-image-6.12").write_text("\n".join(names))
     assert debian.newest_name("6.12") == "linux-image-6.12.117+deb12-cloud-amd64"
+
+
+def test_lists_that_are_being_fetched_are_waited_for(
+    apt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, names = tmp_path / "lock", apt / "pkgnames-linux-image-6.12"
+    lock.touch()
+    monkeypatch.setattr("partywall.kernels.apt.LISTS", lock)
+    # apt-get update takes the old ones away before the new ones are there.
+    update = (
+        "import fcntl, sys; lock = open(sys.argv[1], 'r+'); fcntl.lockf(lock, fcntl.LOCK_EX);"
+        "print('fetching', flush=True); sys.stdin.read();"
+        f"open(sys.argv[2], 'w').write('{NAME}\\n{NAME}-dbg\\n')"
+    )
+    fetching = subprocess.Popen(
+        [sys.executable, "-c", update, lock, names],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with fetching:
+        assert fetching.stdin is not None and fetching.stdout is not None
+        assert fetching.stdout.readline() == "fetching\n"
+        threading.Timer(0.5, fetching.stdin.close).start()
+        assert debian.newest_name("6.12") == NAME
 
 
 def test_a_machine_without_apt_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
