@@ -44,7 +44,7 @@ def joined(growth: Growth, caps: Caps) -> Growth:
 
 
 def require_same(caps: Caps, build_id: str) -> None:
-    """Raise UsageProblem unless caps are of this kernel, and of users as for what grows."""
+    """Raise UsageProblem unless caps are of this kernel, and of Docker's default users."""
     if build_id != caps.kernel.build_id:
         raise UsageProblem(
             f"the caps are of another kernel: {caps.kernel.release} ({caps.kernel.source})",
@@ -53,7 +53,7 @@ def require_same(caps: Caps, build_id: str) -> None:
     if caps.users != "host":
         raise UsageProblem(
             f"the caps are of containers with user namespaces (--users {caps.users})",
-            "what grows is measured without; so measure the caps",
+            "bounds are told as Docker's defaults have them: measure the caps without --users",
         )
 
 

@@ -183,25 +183,49 @@ def test_growth_is_what_no_container_pays_for(
     assert found.bytes == sum(size for size, _ in kinds)
 
 
+class Words:
+    """Memory that has these words at these addresses, and is zero elsewhere."""
+
+    def __init__(self, words: dict[int, int]) -> None:
+        self._words = words
+
+    def read(self, address: int, size: int) -> bytes:
+        memory = bytearray(size)
+        for at, word in self._words.items():
+            if address - 8 < at < address + size:
+                whole = word.to_bytes(8, "little")
+                first, last = max(at, address), min(at + 8, address + size)
+                memory[first - address : last - address] = whole[first - at : last - at]
+        return bytes(memory)
+
+    def read_u64(self, address: int) -> int:
+        return int.from_bytes(self.read(address, 8), "little")
+
+
+def stocks_of(words: dict[int, int]) -> Stocks:
+    stocks = object.__new__(Stocks)
+    stocks._kernel = cast(Kernel, SimpleNamespace(prog=Words(words)))
+    return stocks
+
+
 @pytest.mark.parametrize("key", [0, 0x1234_5678_9ABC_DEF0])
-def test_free_objects_that_a_cpu_keeps_are_counted(key: int) -> None:
+# In one page, over three, and with a word that lies in two.
+@pytest.mark.parametrize("apart", [64, 4096, 4096 - 20])
+def test_free_objects_that_a_cpu_keeps_are_counted(key: int, apart: int) -> None:
     base, place = 0xFFFF_8880_0000_0000, 16
     cache = Cache("any", 48, 64, None, key, place)
-    order = [base, base + 128, base + 64]
+    order = [base, base + 2 * apart, base + apart]
     words = {}
     for at, following in zip(order, [*order[1:], 0], strict=True):
         turned = int.from_bytes((at + place).to_bytes(8, "little"), "big")
         words[at + place] = following ^ (key ^ turned if key else 0)
-    stocks = object.__new__(Stocks)
-    stocks._kernel = cast(Kernel, SimpleNamespace(prog=SimpleNamespace(read_u64=words.__getitem__)))
+    stocks = stocks_of(words)
     assert stocks._listed(cache, base) == 3
     assert stocks._listed(cache, 0) == 0
 
 
 def test_a_list_in_a_circle_has_an_end() -> None:
-    stocks = object.__new__(Stocks)
-    reads = SimpleNamespace(read_u64=lambda at: 0x1000)
-    stocks._kernel = cast(Kernel, SimpleNamespace(prog=reads))
+    stocks = stocks_of({0x1000: 0x1000})
     assert stocks._listed(Cache("any", 8, 8, None, 0, 0), 0x1000) > 1000
 
 
