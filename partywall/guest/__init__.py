@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Guests: QEMU, what is in them, and their life from boot to end."""
 
-from partywall.guest.boot import Guest, boots, clean_up, close_all, initramfs
+from partywall.guest.boot import Guest, clean_up, close_all, initramfs
 from partywall.guest.settings import (
     COMMAND_LINE,
     ICOUNT_SHIFT,
@@ -14,6 +14,7 @@ from partywall.guest.settings import (
     memory,
     patience,
 )
+from partywall.guest.trial import boots
 
 __all__ = [
     "COMMAND_LINE",

@@ -7,6 +7,7 @@ its memory can be read; leaving the context manager ends it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import threading
@@ -16,24 +17,23 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from partywall import workloads
+from qemu.qmp import QMPError
+
 from partywall.core import cache, folders
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
-from partywall.core.topology import Topology
-from partywall.guest import image, processor, qemu
+from partywall.guest import image, processor
 from partywall.guest.cpio import Archive
 from partywall.guest.failures import died, said_in
+from partywall.guest.qmp import go_on
 from partywall.guest.settings import (
     ICOUNT_SHIFT,
     Accel,
     Settings,
-    command_line,
     expected_seconds,
     memory,
     patience,
 )
-from partywall.kernels import Kernel
 
 
 def _processor_seconds(pid: int) -> float:
@@ -184,7 +184,8 @@ class Guest:
                 words += ["-fw_cfg", f"name=opt/partywall/{name},file={self.directory / name}"]
             # For a second QEMU would tell networks where the guest is now: it is disturbed
             # by the host's clock then, and two runs would differ.
-            words += ["-global", "migration.announce-rounds=0", "-incoming", self._from()]
+            words += ["-global", "migration.announce-rounds=0"]
+            words += ["-incoming", self._from() if s.disk is None else "defer"]
         if s.plugin is not None:
             hooks = self.directory / "hooks"
             words += [
@@ -269,6 +270,21 @@ class Guest:
         # Not through a file: the disk may be full, and that be the complaint.
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
+        if snapshot is not None and self.settings.disk is not None:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Tell QEMU where its guest goes on from; boot it instead if it can't."""
+        process = self._process
+        assert process is not None
+        try:
+            go_on(self.qmp, self._from(), lambda: process.poll() is None)
+        except (QMPError, OSError, EOFError):
+            # One that ends says no more, and then has ended.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(1.0)
+            if self._is_unfit(silent=process.poll() is None):
+                self._boot_instead()
 
     def _listen(self) -> None:
         assert self._process is not None
@@ -417,24 +433,3 @@ def initramfs(base: bytes, job: bytes, progress: Progress) -> tuple[tuple[bytes,
     """All archives as the guest gets them, and their hash."""
     parts = (image.early(progress), base, job)
     return parts, image.digest(parts)
-
-
-def boots(kernel: Kernel, progress: Progress) -> None:
-    """Start containers on a kernel, and end them. EnvironmentProblem if that fails."""
-    shape = Topology(2, 1)
-    (workload,) = workloads.select(["signal"])
-    parts, _ = initramfs(
-        image.base(kernel, workload, progress),
-        image.job(workload, shape, confined=True),
-        progress,
-    )
-    settings = Settings(
-        qemu=qemu.find(),
-        kernel_image=kernel.image,
-        initramfs=parts,
-        topology=shape,
-        plugin=None,
-        command_line=command_line(kernel.release),
-    )
-    with Guest(settings) as machine, progress.step("booting it", expected_seconds(shape)):
-        machine.wait_for("ready")

@@ -23,7 +23,7 @@ from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
 from partywall.guest.boot import GIVEN, Guest
-from partywall.guest.qmp import connected
+from partywall.guest.qmp import APART, connected
 from partywall.guest.settings import Settings, Snapshot, expected_seconds
 
 KIND = "snapshot"
@@ -40,10 +40,11 @@ def booted(settings: Settings, progress: Progress) -> Settings:
     """Return settings of the same guest that goes on from a snapshot of its boot.
 
     One is made if none is kept. Returned is what was given if there can be none: of a guest
-    on threads or KVM, whose time is not its own, or with a disk, which would be in it; or if
-    it can't be kept, which is said. DidNotBoot if the kernel does not.
+    on threads or KVM, whose time is not its own, or with a RAM disk, which would be in it; or
+    if it can't be kept, which is said. DidNotBoot if the kernel does not.
     """
-    if settings.accel != "icount" or settings.disk is not None:
+    disk = settings.disk
+    if settings.accel != "icount" or (disk is not None and not disk.beside):
         return settings
     first = replace(
         settings, initramfs=settings.initramfs[:1], plugin=None, hooks="", second_line=True
@@ -117,9 +118,14 @@ class Waiting(Guest):
     def key(self) -> str:
         """Return a hash of all that the guest depends on, hex."""
         s = self.settings
-        folder, image = str(self.directory), str(s.kernel_image)
-        words = [word.replace(folder, "FOLDER").replace(image, "IMAGE") for word in self.command()]
-        total = hashlib.sha256(json.dumps([s.qemu.version, *words]).encode())
+        named = {str(self.directory): "FOLDER", str(s.kernel_image): "IMAGE"}
+        words = [s.qemu.version, *self.command()]
+        if s.disk is not None:
+            named[s.disk.path] = "DISK"
+            words.append(s.disk.state)
+        for text, name in named.items():
+            words = [word.replace(text, name) for word in words]
+        total = hashlib.sha256(json.dumps(words).encode())
         # Its firmware comes with it, or does not: what does not fit is dropped when it is used.
         for path in (s.qemu.program, s.kernel_image):
             with path.open("rb") as file:
@@ -136,7 +142,8 @@ class Waiting(Guest):
         with self:
             try:
                 self.wait_for("booted")
-                asyncio.run(_migrate(self.qmp, place / "state"))
+                apart = self.settings.disk is not None
+                asyncio.run(_migrate(self.qmp, place / "state", apart=apart))
             except EnvironmentProblem as error:
                 # A kernel without what the guest waits with gets as far as this.
                 if self.said("version") is None:
@@ -147,8 +154,11 @@ class Waiting(Guest):
         (place / "console").write_text(said)
 
 
-async def _migrate(socket: Path, state: Path) -> None:
-    """Have QEMU write down a guest while it waits. EnvironmentProblem if that fails."""
+async def _migrate(socket: Path, state: Path, *, apart: bool) -> None:
+    """Have QEMU write down a guest while it waits. EnvironmentProblem if that fails.
+
+    ``apart``: memory that lies in a file is not in it.
+    """
     # QEMU is done before what it has given away is written: names say what became of that.
     draft, failed = state.with_suffix(".draft"), state.with_suffix(".failed")
     one, two, three = (shlex.quote(str(path)) for path in (draft, state, failed))
@@ -157,6 +167,8 @@ async def _migrate(socket: Path, state: Path) -> None:
         async with connected(socket) as client:
             # The guest runs meanwhile: one that was stopped would have to be told to go on.
             await client.execute("migrate-set-parameters", {"max-bandwidth": 1 << 40})
+            if apart:
+                await client.execute("migrate-set-capabilities", APART)
             await client.execute("migrate", {"uri": command})
             await asyncio.wait_for(_written(client, state, failed), _WRITTEN_WITHIN)
     except TimeoutError as error:

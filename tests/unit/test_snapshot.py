@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,10 @@ from partywall.core.progress import Quiet
 from partywall.core.topology import Topology
 from partywall.guest import Guest, Settings, snapshot
 from partywall.guest.qemu import Qemu
-from partywall.guest.roots import Fitted
+from partywall.guest.roots import Fitted, media
+from partywall.guest.roots.disks import Start
+from partywall.guest.roots.media import Medium
+from partywall.guest.roots.together import Place
 from partywall.guest.settings import Snapshot
 from partywall.guest.snapshot import DidNotBoot, Waiting, booted
 
@@ -119,14 +123,41 @@ def test_guests_go_on_from_one_snapshot(settings: Settings, saves: Saves) -> Non
         assert machine.said("version") == "Linux"
 
 
-def test_who_has_a_clock_of_the_machines_own_or_a_disk_boots(
+def fitted(file: Path, device: str = "MEMORY") -> Fitted:
+    """A root of containers on a device."""
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(file.name.encode())
+    os.utime(file, ns=(0, 0))
+    medium = Medium(getattr(media, device), media._SYSTEMS[0])
+    return Fitted(file, Place((), Start()), file.name, medium)
+
+
+def test_who_has_a_clock_of_the_machines_own_or_a_ram_disk_boots(
     settings: Settings, saves: Saves, tmp_path: Path
 ) -> None:
     threads = replace(settings, accel="threads")
     assert booted(threads, Quiet()) is threads
-    disk = replace(settings, disk=Fitted.__new__(Fitted))
+    disk = replace(settings, disk=fitted(tmp_path / "root", "RAM"))
     assert booted(disk, Quiet()) is disk
     assert saves.calls == 0
+
+
+def test_guests_with_one_disk_go_on_from_one_snapshot(
+    settings: Settings, saves: Saves, tmp_path: Path
+) -> None:
+    here, there = (fitted(tmp_path / folder / "root,1") for folder in ("here", "there"))
+    other = fitted(tmp_path / "other")
+    one, two, three = (
+        booted(replace(settings, disk=disk), Quiet()) for disk in (here, there, other)
+    )
+    assert one.snapshot == two.snapshot != three.snapshot
+    os.utime(here.file, ns=(0, 1))
+    assert booted(replace(settings, disk=here), Quiet()).snapshot != one.snapshot
+    assert saves.calls == 3
+    assert booted(settings, Quiet()).snapshot not in (None, one.snapshot, three.snapshot)
+    # What QEMU has of it in its memory is said before it goes on.
+    words = Guest(one).command()
+    assert words[-2:] == ["-incoming", "defer"]
 
 
 class Notes(Quiet):

@@ -108,6 +108,21 @@ class Fitted:
         return f"{names} {self._size >> 10} {self.key}\n"
 
     @property
+    def path(self) -> str:
+        """The file's path as QEMU takes it."""
+        return str(self.file).replace(",", ",,")
+
+    @property
+    def beside(self) -> bool:
+        """Whether it is memory of its own beside the guest's, which QEMU has in a file."""
+        return self.medium.device is not RAM
+
+    @property
+    def state(self) -> str:
+        """What tells it from others, and from the same made anew."""
+        return f"{self.told}{self.file.stat().st_mtime_ns}"
+
+    @property
     def _size(self) -> int:
         return self.file.stat().st_size
 
@@ -117,8 +132,7 @@ class Fitted:
             # As it is loaded, and unpacked or copied.
             return f"{memory + 2 * (self._size >> 20) + 64}", []
         room = f"{memory},slots=1,maxmem={memory + (self._size >> 20) + 1024}M"
-        path = str(self.file).replace(",", ",,")
-        file = f"memory-backend-file,id=disk,mem-path={path},size={self._size}"
+        file = f"memory-backend-file,id=disk,mem-path={self.path},size={self._size}"
         words = ["-machine", "nvdimm=on", "-object", f"{file},share=on,readonly=on"]
         return room, [*words, "-device", "nvdimm,memdev=disk,unarmed=on"]
 
