@@ -16,6 +16,18 @@ FAR_CLIENT = "redis-benchmark -q -h {server} -t get -c 4 -n {requests}"
 SERVER = ("redis-server", "--save", "", "--protected-mode", "no")
 
 
+@pytest.mark.slow
+def test_each_cpu_of_a_container_has_a_window_and_no_request_is_counted_beside(
+    check: Callable[..., Checked],
+) -> None:
+    arguments = ("-n", "2", "-c", "2", "--debian", PACKAGES, "--client", CLIENT)
+    command = (*arguments, "--count", "tcp_sendmsg", "--", *SERVER, "--bind", "127.0.0.1")
+    (found,) = check(*command).result.workloads
+    (sent,) = [call.per_op for call in found.calls if call.function == "tcp_sendmsg"]
+    # With both windows opened and closed between two readings it was 1.966.
+    assert sent == pytest.approx(2.0, rel=0.01)
+
+
 def test_redis_is_measured_by_the_request(check: Callable[..., Checked]) -> None:
     arguments = ("-n", "2", "--debian", PACKAGES, "--client", CLIENT, "--count", "tcp_sendmsg")
     (found,) = check(*arguments, "--", *SERVER, "--bind", "127.0.0.1").result.workloads

@@ -100,7 +100,7 @@ unsigned int own_cpus(void)
 	return CPU_COUNT(&all);
 }
 
-void mark(int opens)
+void mark(int opens, void (*outside)(void))
 {
 	cpu_set_t all = allowed();
 	unsigned int left = CPU_COUNT(&all), many = left;
@@ -108,13 +108,17 @@ void mark(int opens)
 	for (unsigned int cpu = 0; left; cpu++) {
 		if (!CPU_ISSET(cpu, &all))
 			continue;
-		left--;
 		if (many > 1)
 			pin(cpu);
+		if (opens && outside && left == many)
+			outside();
 		if (opens)
 			partywall_start();
 		else
 			partywall_stop();
+		if (!opens && outside && left == many)
+			outside();
+		left--;
 	}
 	if (many > 1 && sched_setaffinity(0, sizeof(all), &all))
 		fail("sched_setaffinity");

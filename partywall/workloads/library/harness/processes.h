@@ -17,7 +17,10 @@ const char *last_line(int said);
 /* How many CPUs the caller may run on. */
 unsigned int own_cpus(void);
 
-/* The window opens, or closes, on each of them. */
-void mark(int opens);
+/*
+ * The window opens, or closes, on each of them. `outside`, if any, is done on the first one, right
+ * before its window opens or right after it closed.
+ */
+void mark(int opens, void (*outside)(void));
 
 #endif

@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <time.h>
@@ -47,6 +48,8 @@
 #define LASTS 20
 /* As much again where another server may be so much slower. */
 #define MIXED 10
+/* Bytes that a list of counters has, and more. */
+#define LIST 16384
 
 static pid_t server, asking;
 static char **client;
@@ -166,42 +169,117 @@ static void check_server(void)
 static unsigned long field(char *names, char *numbers, const char *wanted)
 {
 	char *in_names, *in_numbers;
-	char *name = strtok_r(names, " \n", &in_names);
-	char *number = strtok_r(numbers, " \n", &in_numbers);
+	char *name = strtok_r(names, " ", &in_names);
+	char *number = strtok_r(numbers, " ", &in_numbers);
 
 	while (name && number) {
 		if (!strcmp(name, wanted))
 			return strtoul(number, NULL, 10);
-		name = strtok_r(NULL, " \n", &in_names);
-		number = strtok_r(NULL, " \n", &in_numbers);
+		name = strtok_r(NULL, " ", &in_names);
+		number = strtok_r(NULL, " ", &in_numbers);
 	}
 	return 0;
 }
 
-/* Of a list of /proc, whose lines are names and numbers in turn, what one line has of a name. */
+/* Of a list, whose lines are names and numbers in turn, what one line has of a name. */
 static unsigned long counted(const char *list, const char *line, const char *wanted)
 {
-	static char names[16384], numbers[16384];
-	FILE *file = fopen(list, "r");
+	static char text[LIST];
+	char *next = strcpy(text, list), *names, *numbers;
 	unsigned long sum = 0;
 
-	if (!file)
-		fail(list);
-	while (fgets(names, sizeof(names), file) && fgets(numbers, sizeof(numbers), file))
+	while ((names = strsep(&next, "\n")) && (numbers = strsep(&next, "\n")))
 		if (!strncmp(names, line, strlen(line)))
 			sum += field(names, numbers, wanted);
-	fclose(file);
 	return sum;
 }
 
-/* What the container has sent so far, by TCP and UDP, to itself as well. */
+/* The lists in which a container's network counts, as they were read. */
+struct lists {
+	char of_more[LIST], of_all[LIST];
+};
+
+static int opened(const char *list)
+{
+	int fd = open(list, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		fail(list);
+	return fd;
+}
+
+static void read_list(int fd, char *text)
+{
+	ssize_t length = pread(fd, text, LIST - 1, 0);
+
+	if (length < 0)
+		fail("reading what is sent");
+	text[length] = '\0';
+}
+
+/*
+ * Reads them by one call each, and does nothing else: between this and a mark others may send
+ * what is then counted with a window that it is not in.
+ */
+static void read_lists(struct lists *l)
+{
+	static int more = -1, all;
+
+	if (more < 0) {
+		more = opened("/proc/self/net/netstat");
+		all = opened("/proc/self/net/snmp");
+	}
+	read_list(more, l->of_more);
+	read_list(all, l->of_all);
+}
+
+/* How often somebody else has had our CPU though we had something to do. */
+static long turned_out(void)
+{
+	struct rusage usage;
+
+	if (getrusage(RUSAGE_SELF, &usage))
+		fail("getrusage");
+	return usage.ru_nivcsw;
+}
+
+/*
+ * Around a window; of several CPUs around that of the first one, as those of the others begin and
+ * end as much later.
+ */
+static struct lists before, after;
+
+/* Who was turned out has an old number. */
+static void read_before(void)
+{
+	long times;
+
+	do {
+		times = turned_out();
+		read_lists(&before);
+	} while (turned_out() != times);
+}
+
+static void read_after(void)
+{
+	read_lists(&after);
+}
+
+/* What the container had sent by then, by TCP and UDP, to itself as well. */
+static unsigned long sent_in(const struct lists *l, enum kind kind)
+{
+	unsigned long udp = counted(l->of_all, "Udp:", "OutDatagrams");
+
+	return udp + (kind == ALL ? counted(l->of_all, "Tcp:", "OutSegs") :
+		      counted(l->of_more, "TcpExt:", "TCPOrigDataSent"));
+}
+
 static unsigned long sent(enum kind kind)
 {
-	unsigned long udp = counted("/proc/self/net/snmp", "Udp:", "OutDatagrams");
+	static struct lists now;
 
-	return udp + (kind == ALL ?
-		counted("/proc/self/net/snmp", "Tcp:", "OutSegs") :
-		counted("/proc/self/net/netstat", "TcpExt:", "TCPOrigDataSent"));
+	read_lists(&now);
+	return sent_in(&now, kind);
 }
 
 static void sent_of_each_kind(unsigned long *so_far)
@@ -309,7 +387,7 @@ static double window_seconds(const struct mix *m, struct barrier *b, unsigned in
 
 int main(int argc, char **argv)
 {
-	unsigned long few, many, runs[3][KINDS], before, after, window, words;
+	unsigned long few, many, runs[3][KINDS], window, words, did;
 	enum kind kind;
 	unsigned int containers;
 	struct mix mix;
@@ -378,10 +456,10 @@ int main(int argc, char **argv)
 	rest(first);
 	gate_wait(b, &b->looks[0], containers);
 	/* How fast all are together, which is how fast they will be. */
-	before = sent(kind);
+	read_before();
 	begun = now();
 	rest(took / 2);
-	rate = (sent(kind) - before) / each / (now() - begun) * SECOND_NS;
+	rate = (sent(kind) - sent_in(&before, kind)) / each / (now() - begun) * SECOND_NS;
 	if (rate < 1)
 		give_up("the client asks nothing any more", said_by_client);
 	/* One length for all: the emulator gives its CPUs uneven shares of a short time. */
@@ -391,17 +469,15 @@ int main(int argc, char **argv)
 	/* What the client does on the way is a little more than for these requests. */
 	if (apart)
 		peer_order(box, ORDER_OPEN, 0);
-	before = sent(kind);
-	mark(1);
+	mark(1, read_before);
 	rest(lasts * SECOND_NS);
-	mark(0);
-	after = sent(kind);
+	mark(0, read_after);
 	if (apart)
 		peer_order(box, ORDER_CLOSE, 0);
 	if (is_over(&status))
 		give_up("the client ended before the window did", said_by_client);
-	printf("\nPARTYWALL requests %u %.0f %.0f\n", container,
-	       (after - before) / each * 1000, each * 1000);
+	did = sent_in(&after, kind) - sent_in(&before, kind);
+	printf("\nPARTYWALL requests %u %.0f %.0f\n", container, did / each * 1000, each * 1000);
 	fflush(stdout);
 	tcdrain(STDOUT_FILENO);
 	gate_wait(b, &b->end, containers);
