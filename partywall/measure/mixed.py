@@ -19,6 +19,7 @@ from partywall.core.errors import PartywallError, UsageProblem
 from partywall.core.progress import Progress
 from partywall.guest import Guest, image, mixed, roots
 from partywall.guest.sitting import Round
+from partywall.guest.snapshot import booted
 from partywall.measure import run, served
 from partywall.measure.plan import Plan, record, say_if_long
 from partywall.measure.run import Call
@@ -106,7 +107,8 @@ def measure(plan: Plan, each: Round, plugin: Path, memory: int, progress: Progre
         progress,
     )
     watched = hooks.build(plan.kernel.vmlinux, counting_all([each]))
-    with Guest(plan.settings(parts, watched, plugin, memory, disk=disk)) as machine:
+    settings = booted(plan.settings(parts, watched, plugin, memory, disk=disk), progress)
+    with Guest(settings) as machine:
         recorded = record(machine, plan, each.title, progress)
         each = _counted(each, machine.console, plan)
         say_if_long(recorded, each.title, progress)

@@ -203,22 +203,16 @@ class Measured:
     version: str
 
 
-def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measured:
-    """Boot, run, record, analyse and name, in a process that does nothing else.
+def prepared(
+    plan: Plan, plugin: Path, memory: int, progress: Progress
+) -> tuple[guest.Settings, Hooks, str]:
+    """Return the settings of a plan's guest, what is watched in it, and its contents' hash.
 
-    ``plugin``: the recorder, built; ``memory``: MiB that it may take.
-    UsageProblem if the plan can't be; EnvironmentProblem if the guest or its
-    recording fails.
+    ``plugin``, ``memory``: as for `measure`. UsageProblem if there can't be its root.
     """
-    plan.check()
-    # An analysis makes millions of objects that live until it is over, which the
-    # collector would go through again and again; what is left ends with the process.
-    gc.disable()
-    workload, step = plan.workload, plan.step(plan.workload)
-    root = workload.root
-    disk = None
-    if root is not None:
-        made = roots.disk(root, progress)
+    workload, disk = plan.workload, None
+    if workload.root is not None:
+        made = roots.disk(workload.root, progress)
         disk = roots.fitted(made, plan.kernel, progress)
         start = roots.started(made, workload.service)
         disk = replace(disk, place=replace(disk.place, start=start))
@@ -232,13 +226,28 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
             profiles=plan.profiles,
             volatile=plan.volatile,
             disk=disk,
-            step=step,
+            step=plan.step(workload),
             patience=guest.patience(plan.timeout, plan.beside()),
         ),
         progress,
     )
-    watched = hooks.build(plan.kernel.vmlinux, plan.workload)
-    settings = plan.settings(parts, watched, plugin, memory, disk=disk)
+    watched = hooks.build(plan.kernel.vmlinux, workload)
+    return plan.settings(parts, watched, plugin, memory, disk=disk), watched, digest
+
+
+def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measured:
+    """Boot, run, record, analyse and name, in a process that does nothing else.
+
+    ``plugin``: the recorder, built; ``memory``: MiB that it may take.
+    UsageProblem if the plan can't be; EnvironmentProblem if the guest or its
+    recording fails.
+    """
+    plan.check()
+    # An analysis makes millions of objects that live until it is over, which the
+    # collector would go through again and again; what is left ends with the process.
+    gc.disable()
+    step = plan.step(plan.workload)
+    settings, watched, digest = prepared(plan, plugin, memory, progress)
     with Guest(booted(settings, progress)) as machine:
         recorded = record(machine, plan, plan.title, progress)
         if plan.workload.client:

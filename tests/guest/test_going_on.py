@@ -9,30 +9,39 @@ from pathlib import Path
 
 import pytest
 
-from partywall import guest, workloads
+from partywall import workloads
 from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Quiet
 from partywall.core.topology import Topology
-from partywall.guest import Guest, Settings, image, qemu, snapshot
+from partywall.guest import Guest, Settings, qemu, snapshot
 from partywall.guest.snapshot import Waiting, booted
 from partywall.kernels import Kernel
-from partywall.measure.plan import Plan
-from partywall.record import hooks, recording
+from partywall.measure.plan import Plan, prepared
+from partywall.record import recording
 from partywall.record.plugin import recorder
+from partywall.workloads import served
+from partywall.workloads.workload import Workload
 
 SHAPE = Topology(4, 1)
+OURS = ("signal", "fork")
+
+
+def of(title: str) -> Workload:
+    """A workload or a server."""
+    (found,) = workloads.select([title]) if title in OURS else served.select([title])
+    return found
 
 
 def settings(kernel: Kernel, title: str) -> Settings:
     """A guest that is recorded, with one workload."""
-    (workload,) = workloads.select([title])
-    plan = Plan(kernel=kernel, qemu=qemu.find(), workload=workload, topology=SHAPE)
-    parts, _ = guest.initramfs(
-        image.base(kernel, workload, Quiet()), image.job(workload, SHAPE, confined=True), Quiet()
-    )
-    watched = hooks.build(kernel.vmlinux, workload)
-    return plan.settings(parts, watched, recorder(plan.qemu, Quiet()), 4096)
+    return settings_of(kernel, of(title), SHAPE)
+
+
+def settings_of(kernel: Kernel, workload: Workload, shape: Topology) -> Settings:
+    """A guest of a shape that is recorded."""
+    plan = Plan(kernel=kernel, qemu=qemu.find(), workload=workload, topology=shape)
+    return prepared(plan, recorder(plan.qemu, Quiet()), 4096, Quiet())[0]
 
 
 def recorded(settings: Settings) -> tuple[str, int, str]:
@@ -75,16 +84,30 @@ def test_another_workload_goes_on_from_the_same_one(kernel: Kernel, signal: Sett
     assert recorded(other)[1] != recorded(booted(signal, Quiet()))[1]
 
 
-def test_a_broken_snapshot_is_dropped_and_its_guest_boots(signal: Settings, tmp_path: Path) -> None:
+def test_so_do_two_servers_whose_disk_is_no_part_of_it(kernel: Kernel) -> None:
+    booting = settings_of(kernel, of("redis/get"), Topology(2, 1))
+    assert booting.disk is not None
+    ready = booted(booting, Quiet())
+    one, two = recorded(ready), recorded(ready)
+    assert one[0] == two[0]
+    assert "received" in said(one[2])
+    assert said(one[2]).count("requests") == 2
+
+
+@pytest.mark.parametrize("title", ["signal", "redis/get"])
+def test_a_broken_snapshot_is_dropped_and_its_guest_boots(
+    kernel: Kernel, tmp_path: Path, title: str
+) -> None:
+    whole = settings_of(kernel, of(title), Topology(2, 1))
     # Of a command line of its own, so that nobody else's is broken.
-    line = f"{signal.command_line} partywall.test={tmp_path.name}"
-    ready = booted(replace(signal, command_line=line), Quiet())
+    line = f"{whole.command_line} partywall.test={tmp_path.name}"
+    ready = booted(replace(whole, command_line=line), Quiet())
     assert ready.snapshot is not None
     place = ready.snapshot.state.parent
-    whole = ready.snapshot.state.read_bytes()
-    ready.snapshot.state.write_bytes(whole[: len(whole) // 2])
+    state = ready.snapshot.state.read_bytes()
+    ready.snapshot.state.write_bytes(state[: len(state) // 2])
     with Guest(ready) as machine:
-        machine.wait()
+        machine.wait_for("ready")
         assert "PARTYWALL received" not in machine.console
         assert machine.said("version") is not None
     assert not cache.has(snapshot.KIND, place.name)

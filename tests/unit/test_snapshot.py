@@ -14,7 +14,7 @@ from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Quiet
 from partywall.core.topology import Topology
-from partywall.guest import Guest, Settings, snapshot
+from partywall.guest import Guest, Settings, qmp, snapshot
 from partywall.guest.qemu import Qemu
 from partywall.guest.roots import Fitted, media
 from partywall.guest.roots.disks import Start
@@ -156,8 +156,11 @@ def test_guests_with_one_disk_go_on_from_one_snapshot(
     assert saves.calls == 3
     assert booted(settings, Quiet()).snapshot not in (None, one.snapshot, three.snapshot)
     # What QEMU has of it in its memory is said before it goes on.
-    words = Guest(one).command()
-    assert words[-2:] == ["-incoming", "defer"]
+    machine = Guest(one)
+    try:
+        assert machine.command()[-2:] == ["-incoming", "defer"]
+    finally:
+        machine.close()
 
 
 class Notes(Quiet):
@@ -233,6 +236,20 @@ def test_whatever_ends_a_guest_that_can_not_go_on_it_boots(
     with Guest(booted(settings, Quiet())) as machine:
         machine.wait_for("ready")
         assert machine.settings.snapshot is None
+
+
+def test_with_a_disk_who_is_not_listened_to_boots(
+    settings: Settings, saves: Saves, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(qmp, "_GOES_ON_WITHIN", 0.5)
+    settings.qemu.program.write_text(FAKE.replace("exit 1", "exec sleep 60"))
+    settings.qemu.program.chmod(0o755)
+    ready = booted(replace(settings, disk=fitted(tmp_path / "root")), Quiet())
+    assert ready.snapshot is not None
+    with Guest(ready) as machine:
+        machine.wait_for("ready")
+        assert machine.settings.snapshot is None
+    assert not cache.has(snapshot.KIND, ready.snapshot.state.parent.name)
 
 
 def test_one_that_was_killed_is_not_started_again(settings: Settings, saves: Saves) -> None:
