@@ -107,7 +107,7 @@ def test_a_broken_snapshot_is_dropped_and_its_guest_boots(
     state = ready.snapshot.state.read_bytes()
     ready.snapshot.state.write_bytes(state[: len(state) // 2])
     with Guest(ready) as machine:
-        machine.wait_for("ready")
+        machine.wait()
         assert "PARTYWALL received" not in machine.console
         assert machine.said("version") is not None
     assert not cache.has(snapshot.KIND, place.name)
