@@ -2,7 +2,8 @@
 /*
  * Tasks in several user namespaces race for what a limit leaves. In every
  * round as many charges as there is room must succeed, neither more nor less;
- * in every other round there is room for all.
+ * in every other round there is room for all. The third begins when a level that
+ * has refused may keep stock again, so that the limit binds while processors have some.
  *
  *	limits TYPE NAMESPACES TASKS ROOM ROUNDS
  *
@@ -330,6 +331,8 @@ int main(int argc, char **argv)
 		shared->extra = total % all;
 		expected = total < room ? total : room;
 		await(&shared->ready, round * all);
+		if (round == 3)
+			usleep(2100000);
 		atomic_store(&shared->charged, 0);
 		atomic_store(&shared->tried, 0);
 		atomic_store(&shared->released, 0);
