@@ -82,7 +82,7 @@ class Forecast:
 def _one(result: Result, workload: WorkloadResult, profile: Profile, at: int | None) -> Explained:
     forecast = Forecast(workload, profile, at)
     every = fitting(result, workload)
-    remedies, best = _remedies(forecast, workload, actions(every))
+    told, best = remedies(forecast, workload, actions(every))
     mended = by_mends(workload, together(best))
     return Explained(
         title=workload.title,
@@ -93,7 +93,7 @@ def _one(result: Result, workload: WorkloadResult, profile: Profile, at: int | N
         at=forecast.at,
         now=forecast.now,
         walls=len({key(wall) for wall in workload.every_wall}),
-        remedies=remedies,
+        remedies=told,
         together=forecast.without(mended) if best else None,
         enough=_enough(forecast, workload, best),
         left=_left(forecast, workload, mended, less(every, together(best))),
@@ -102,7 +102,7 @@ def _one(result: Result, workload: WorkloadResult, profile: Profile, at: int | N
     )
 
 
-def _remedies(
+def remedies(
     forecast: Forecast, workload: WorkloadResult, possible: Sequence[Action]
 ) -> tuple[list[Remedy], list[Action]]:
     """Return what helps most, and what each of these brings."""

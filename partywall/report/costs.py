@@ -13,7 +13,7 @@ from partywall.advice.mends import Advice
 from partywall.analyse.verdict import AT
 from partywall.model.cost import Cost, cost
 from partywall.model.profiles import Profile
-from partywall.report import held, memory
+from partywall.report import held, helps, memory
 from partywall.report.blocks import Flow, columns, text
 from partywall.report.reserve import reserve
 from partywall.report.walls import Wall
@@ -28,6 +28,16 @@ LEAST = 0.01
 
 KINDS = "lines: transfers/op on walls; memory: bytes/op unpaid; waits: asleep at most"
 """What the figures are of the three kinds of walls."""
+
+
+MEMORY = {
+    "charged": "containers pay for it",
+    "?": "not settled, or not looked at",
+}
+"""Words of the column of memory."""
+
+FEW = 5
+"""Containers below which a line of two can't be told from one of all."""
 
 
 def verdict(workload: WorkloadResult) -> Text:
@@ -118,15 +128,23 @@ def blocks(
 
     ``shown``: the workloads that are, with their walls, those of deferred work as well.
     """
-    yield text(f"predicted for {profile.name} ({profile.cores} cores; see partywall model)", "dim")
     expected = [at(workload, profile) for workload, _ in shown]
+    numbers = {found.at for found in expected}
+    number = f" at {min(numbers)}," if len(numbers) == 1 else ""
+    machine = f"{profile.name} ({profile.cores} cores; see partywall model)"
+    yield text(f"predicted{number} for {machine}", "dim")
     yield _summary([(workload, each) for (workload, _), each in zip(shown, expected, strict=True)])
     yield text(KINDS, "dim")
+    yield from (text(said, "dim") for said in _legend([workload for workload, _ in shown]))
     if any(workload.added > workload.threshold for workload, _ in shown):
         yield text("what deferred work adds comes on top of a workload's own walls", "dim")
+    helps_most = helps.table(result, [workload for workload, _ in shown], profile)
+    if helps_most.row_count:
+        yield ""
+        yield helps_most
     advice = Advice(result)
     heading = "what costs most, and what mends it (series: ours for 6.12)"
-    table = columns(("waits", "wall"), heading)
+    table = columns(("lost", "wall"), heading)
     for (workload, found), each in zip(shown, expected, strict=True):
         costly = worst(found, each)
         if not costly:
@@ -147,18 +165,47 @@ def blocks(
         yield table
 
 
+def _legend(workloads: list[WorkloadResult]) -> Iterator[str]:
+    """Say what words of the columns mean, and what so few containers can't tell."""
+    words = {memory.brief(workload) for workload in workloads}
+    said = [f"{word}: {MEMORY[word]}" for word in MEMORY if word in words]
+    if said:
+        yield "; ".join(said)
+    if any(
+        workload.scope == "between" and workload.every_wall and workload.topology.containers < FEW
+        for workload in workloads
+    ):
+        yield f"of fewer than {FEW} containers: what two share is taken as shared by all"
+
+
+def share(found: Cost) -> str:
+    """Return what each does of what one alone would, with what that may at least and at most be.
+
+    >>> from partywall.model.queues import Range
+    >>> share(Cost(64, "containers", Range(low=0.213, usual=0.25, high=0.32), {}, bound=False))
+    '25% (21-32%)'
+    """
+    low, usual, high = (
+        percent(one) for one in (found.relative.low, found.relative.usual, found.relative.high)
+    )
+    most = "at most " if found.bound else ""
+    around = "" if low == high else f" ({low.removesuffix('%')}-{high})"
+    return f"{most}{usual}{around}"
+
+
 def _summary(workloads: list[tuple[WorkloadResult, Cost]]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("workload", overflow="fold")
+    several = len({found.at for _, found in workloads}) > 1
     # Here the name comes first, so the rest stands at the end of a long one.
     for heading in ("measured", "of one alone", "lines", "memory", "waits"):
         table.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
     for workload, found in workloads:
-        most = "at most " if found.bound else ""
+        each = f" at {found.at}" if several else ""
         table.add_row(
             text(workload.title, "bold"),
             topology(workload.topology),
-            f"{most}{percent(found.relative.usual)} at {found.at}",
+            f"{share(found)}{each}",
             _lines(workload),
             memory.brief(workload),
             held.brief(workload),

@@ -162,7 +162,7 @@ def test_what_costs_most_may_be_deferred() -> None:
     late = builders.put_off(builders.signal().walls)
     quiet = builders.workload("udp", [], deferred=late)
     said = " ".join(read(html.render(builders.result(quiet), None, TWO)).said.split())
-    assert re.search(r"\d+% waits ?init_ucounts of deferred work", said)
+    assert re.search(r"\d+% lost ?init_ucounts of deferred work", said)
 
 
 def test_what_costs_most_stands_on_top_with_what_mends_it() -> None:

@@ -17,13 +17,14 @@ from markupsafe import Markup
 
 from partywall import __version__
 from partywall.advice.mends import Advice, Mend
+from partywall.advice.most import most
 from partywall.core.cache import packed
 from partywall.model import published
 from partywall.model.cost import Cost
 from partywall.model.predict import Outlook, outlook
 from partywall.model.profiles import Profile
 from partywall.model.queues import Prediction
-from partywall.report import costs, deferred, held, locks, memory, reserve
+from partywall.report import costs, deferred, held, helps, locks, memory, reserve
 from partywall.report.html import charts, drawing, kinds, pages
 from partywall.report.walls import Wall, alike, fold, numbered, put_off
 from partywall.report.words import busiest, known, sharers
@@ -121,6 +122,8 @@ class Section:
     curve: Markup
     published: published.Published | None
     heat: list[HeatRow]
+    helps: list[tuple[str, str]]
+    """How many times as much is done on the first kernel, and by what."""
     sides: list[Side]
     """What is shown in full: the one kernel, or both by name."""
 
@@ -214,6 +217,12 @@ def _walls(result: Result) -> dict[Key, tuple[list[Wall], list[Wall]]]:
     return {key: (walls, late) for one, walls, late in every for key in keyed([one])}
 
 
+def _helps(result: Result, workload: WorkloadResult, profile: Profile) -> list[tuple[str, str]]:
+    if not workload.every_wall:
+        return []
+    return list(helps.rows(most(result, workload, profile)))
+
+
 def _sections(told: Outlook, before: Result, after: Result | None) -> list[Section]:
     others = keyed(after.workloads) if after else {}
     walls, advice = _walls(before), Advice(before)
@@ -239,6 +248,7 @@ def _sections(told: Outlook, before: Result, after: Result | None) -> list[Secti
                 curve=_curve(f"w{number}c", pair.before, pair.after, told, series),
                 published=series,
                 heat=_heat(pair.before),
+                helps=_helps(before, one, told.profile),
                 sides=sides,
             )
         )
@@ -279,6 +289,7 @@ def render(before: Result, after: Result | None, profile: Profile) -> str:
         stays=memory.brief,
         asleep=held.brief,
         deferred=costs.deferred,
+        share=costs.share,
         visible=VISIBLE,
         version=__version__,
         packed=_packed(environment, sections),

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What would help most, before all that was found: what a person can act on comes first."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from rich.table import Table
+
+from partywall.advice.explained import Remedy
+from partywall.advice.most import Most, most
+from partywall.model.profiles import Profile
+from partywall.report.blocks import columns, text
+from partywall.report.words import topology
+from partywall.results.result import Result, WorkloadResult
+
+HEADING = "what would help most, by the model (partywall explain tells more)"
+
+GAINS = 2
+"""Gains of a workload that are told, the largest first."""
+
+FEW = 3
+"""Workloads up to which there is room for more than one gain of each."""
+
+
+def table(result: Result, workloads: Iterable[WorkloadResult], profile: Profile) -> Table:
+    """Return what would help each workload that has walls; of no rows if none has any."""
+    found = columns(("times",), HEADING)
+    workloads = list(workloads)
+    gains = GAINS if len(workloads) <= FEW else 1
+    for workload in workloads:
+        if not workload.every_wall:
+            continue
+        found.add_row("", text(f"{workload.title}, {topology(workload.topology)}", "bold"))
+        for times, words in rows(most(result, workload, profile), gains):
+            found.add_row(times, text(words))
+    return found
+
+
+def rows(found: Most, gains: int = GAINS) -> Iterator[tuple[str, str]]:
+    """Yield how many times as much is done, and by what; or what else is to be said."""
+    by: dict[str, list[Remedy]] = defaultdict(list)
+    for one in found.remedies:
+        by[f"{one.gain:.2f}"].append(one)
+    told = [(times, some) for times, some in by.items() if times != "1.00"][:gains]
+    for times, some in told:
+        *others, last = map(_name, some)
+        yield times, f"{', '.join(others)} or {last}" if others else last
+    whole = f"{found.together:.2f}"
+    if len(found.remedies) > 1 and all(times != whole for times, _ in told):
+        yield (whole, "all that is known, together")
+    if not found.remedies:
+        yield ("", "no mend is known that would help")
+    if found.bound is not None:
+        gone = "were gone as well" if found.remedies else "were gone"
+        yield (f"x {found.beyond:.2f}", f"if {found.bound} {gone}, which bounds it then")
+
+
+def _name(one: Remedy) -> str:
+    return f"{one.name} (at most)" if one.at_most else one.name
