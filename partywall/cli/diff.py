@@ -42,6 +42,7 @@ _USUAL = Tolerance()
     show_default=True,
     help="Share of an operation's instructions that is still chance.",
 )
+@click.option("--allow-missing", is_flag=True, help="Let AFTER lack workloads that BEFORE has.")
 @json_option("the findings")
 @click.option(
     "--markdown", "as_markdown", is_flag=True, help="Print the findings as a comment on a change."
@@ -52,13 +53,16 @@ def diff_command(
     least: float,
     share: float,
     instructions: float,
+    allow_missing: bool,
     as_json: bool,
     as_markdown: bool,
 ) -> int:
     """Say what appeared, went, grew or shrank between two saved results.
 
-    Exits with 1 if anything is worse: a wall that appeared or grew, more
-    instructions or calls per operation, more of it under a shared lock.
+    Exits with 1 if anything is worse: a wall that appeared or grew, also in deferred
+    work, more instructions or calls per operation, more of it under a shared lock,
+    more memory that stays, a lock that is held asleep for longer. And if a workload of
+    BEFORE is not in AFTER, or was measured otherwise there.
     """
     if as_json and as_markdown:
         raise UsageProblem("--json and --markdown exclude each other", "leave one out")
@@ -70,4 +74,5 @@ def diff_command(
         click.echo(markdown.render(found), nl=False)
     else:
         view.render(found, Output())
-    return OVER_LIMIT if found.regressions else 0
+    lost = found.missing and not allow_missing
+    return OVER_LIMIT if found.regressions or lost else 0

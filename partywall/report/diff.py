@@ -29,7 +29,11 @@ def _blocks(found: Difference) -> Iterator[RenderableType]:
             yield _table(words, style, group)
     if not found.findings:
         yield "nothing changed by more than chance does"
-    if found.alone:
+    if found.missing:
+        yield ""
+        said = f"{NOT_MEASURED}: {', '.join(found.missing)}"
+        yield Text(plain(said), "bold red")
+    if found.alone != found.missing:
         yield ""
         yield Text(plain(f"only in one of the two: {', '.join(found.alone)}"))
     if found.left_out:
@@ -39,6 +43,9 @@ def _blocks(found: Difference) -> Iterator[RenderableType]:
         yield ""
         yield Text(count(len(worse), "regression"), "bold red")
 
+
+NOT_MEASURED = "not measured any more, or not in the same way"
+"""Of workloads that the former result has."""
 
 UNITS: dict[What, str] = {
     "wall": "transfers",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from partywall.report.diff import UNITS
+from partywall.report.diff import NOT_MEASURED, UNITS
 from partywall.report.marked import code, heads, row
 from partywall.report.words import count, rate, topology
 from partywall.results.diff import Difference, Finding
@@ -22,7 +22,7 @@ def render(found: Difference) -> str:
 def _lines(found: Difference) -> Iterator[str]:
     worse = found.regressions
     better = [finding for finding in found.findings if not finding.regression]
-    yield f"### Walls: {_verdict(len(worse), len(better))}"
+    yield f"### Walls: {_verdict(len(worse), len(better), len(found.missing))}"
     yield ""
     yield " → ".join(code(f"{one.release}, {one.source}") for one in (found.before, found.after))
     if worse:
@@ -35,7 +35,10 @@ def _lines(found: Difference) -> Iterator[str]:
         yield from _table("better", better)
         yield ""
         yield "</details>"
-    if found.alone:
+    if found.missing:
+        yield ""
+        yield f"{NOT_MEASURED.capitalize()}: {', '.join(map(code, found.missing))}."
+    if found.alone != found.missing:
         yield ""
         yield f"Only in one of the two: {', '.join(map(code, found.alone))}."
     if found.left_out:
@@ -43,12 +46,16 @@ def _lines(found: Difference) -> Iterator[str]:
         yield f"Left out: {code(found.left_out)}."
 
 
-def _verdict(worse: int, better: int) -> str:
+def _verdict(worse: int, better: int, missing: int) -> str:
+    # What was not measured can't be said to be as it was.
+    lacks = [f"{count(missing, 'workload')} {NOT_MEASURED}"] if missing else []
     if worse:
-        return count(worse, "regression")
-    if better:
-        return f"{count(better, 'figure')} better, none worse"
-    return "nothing changed by more than chance does"
+        said = count(worse, "regression")
+    elif better:
+        said = f"{count(better, 'figure')} better, none worse"
+    else:
+        said = "nothing changed by more than chance does"
+    return ", ".join([*lacks, said])
 
 
 def _table(words: str, findings: list[Finding]) -> Iterator[str]:

@@ -133,6 +133,9 @@ class Comparison(Document):
     after: KernelId
     workloads: list[WorkloadChange]
     alone: list[str] = Field(description="Workloads that only one of the results has.")
+    missing: list[str] = Field(
+        default=[], description="Of these, those of the former. Empty in what is older."
+    )
 
     @property
     def worst(self) -> float:
@@ -336,6 +339,11 @@ def _workload(before: WorkloadResult, after: WorkloadResult) -> WorkloadChange:
 Key = tuple[str, int, int, int, str, float]
 
 
+def _named(key: Key) -> str:
+    title, containers, cpus, *_ = key
+    return f"{title} {containers} x {cpus}"
+
+
 def keyed(results: Iterable[WorkloadResult], *, layers: bool = True) -> dict[Key, WorkloadResult]:
     """By all that has to be equal for two figures to be comparable. ``layers``: these, too."""
     return {
@@ -370,10 +378,11 @@ def compare(before: Result, after: Result) -> Comparison:
             "the two results have no workload in common",
             "measure both with the same workloads, topology and confinement",
         )
-    alone = [key for key in [*old, *new] if key not in both]
+    gone, come = ([_named(key) for key in side if key not in both] for side in (old, new))
     return Comparison(
         before=before.kernel,
         after=after.kernel,
         workloads=[_workload(old[key], new[key]) for key in both],
-        alone=[f"{title} {containers} x {cpus}" for title, containers, cpus, *_ in alone],
+        alone=[*gone, *come],
+        missing=gone,
     )

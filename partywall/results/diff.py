@@ -90,6 +90,11 @@ class Difference(Document):
     tolerance: Tolerance
     findings: list[Finding]
     alone: list[str] = Field(description="Workloads that only one of the results has.")
+    missing: list[str] = Field(
+        default=[],
+        description="Of these, those of the former: not measured any more, or not in the same "
+        "way. Empty in what is older.",
+    )
     left_out: str | None = Field(default=None, description="What can't be compared, and why.")
 
     @property
@@ -201,5 +206,6 @@ def diff(before: Result, after: Result, tolerance: Tolerance) -> Difference:
         tolerance=tolerance,
         findings=found,
         alone=compared.alone,
+        missing=compared.missing,
         left_out="; ".join(said) or None,
     )

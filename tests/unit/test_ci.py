@@ -141,6 +141,14 @@ def test_workloads_may_be_of_several_lines(job: Job) -> None:
     assert "--workload signal --workload overlay --workload fork" in job.calls.read_text()
 
 
+def test_what_is_still_chance_may_be_said(job: Job) -> None:
+    job(WALLS_DIFF="--least 0.05  --allow-missing")
+    (call,) = (one for one in job.calls.read_text().splitlines() if one.startswith("diff "))
+    assert call.endswith("after.json.gz --least 0.05 --allow-missing --markdown")
+    job()
+    assert "after.json.gz --markdown" in job.calls.read_text()
+
+
 def test_what_changed_nothing_is_no_failure(job: Job) -> None:
     job.commit("after")
     assert job().returncode == 0

@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 from typing import Any, get_args
 
 import builders
 import jsonschema
 import pytest
+from commands import run
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
 from partywall.core.errors import UsageProblem
 from partywall.report import diff as view
-from partywall.results import document
+from partywall.results import document, store
 from partywall.results.compare import Change
 from partywall.results.counts import CallCount, Instructions, Passing, Sums
 from partywall.results.diff import Difference, Tolerance, What, diff, how
@@ -48,6 +50,35 @@ def test_a_result_does_not_differ_from_itself() -> None:
     found = diff(SAME, SAME, Tolerance(least=0, share=0, instructions=0))
     assert found.findings == []
     assert "nothing changed" in shown(found)
+
+
+def lacking(tmp_path: Path) -> list[Path]:
+    """Two files, of which the latter lacks a workload of the former."""
+    paths = [tmp_path / "before.json", tmp_path / "after.json"]
+    for path, found in zip(paths, (SAME, builders.result(builders.signal())), strict=True):
+        store.write(found, path)
+    return paths
+
+
+def test_what_is_not_measured_any_more_has_not_passed(tmp_path: Path) -> None:
+    before, after = lacking(tmp_path)
+    (lost,) = diff(store.load(before), store.load(after), USUAL).missing
+    assert lost == "overlay/access 8 x 1"
+    status, said, _ = run("diff", before, after)
+    assert status == 1
+    assert f"not measured any more, or not in the same way: {lost}" in said
+    assert "only in one" not in said
+    assert run("diff", before, after, "--allow-missing")[0] == 0
+    # What is measured besides is no loss.
+    status, said, _ = run("diff", after, before)
+    assert status == 0
+    assert f"only in one of the two: {lost}" in said
+
+
+def test_a_comment_says_first_what_is_not_measured_any_more(tmp_path: Path) -> None:
+    _, said, _ = run("diff", *lacking(tmp_path), "--markdown")
+    first = said.splitlines()[0]
+    assert first.startswith("### Walls: 1 workload not measured any more")
 
 
 def test_walls_go_and_appear() -> None:
