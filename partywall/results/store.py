@@ -28,6 +28,9 @@ FOLDER = Path("results")
 
 ENDING = ".json.gz"
 
+BEGINNING = 200
+"""Bytes in which a result says what it is."""
+
 
 def save(result: Result, folder: Path) -> Path:
     """Write the result whole under a name of its own; return its path."""
@@ -87,14 +90,28 @@ def saved(folder: Path) -> list[Path]:
 
 
 def newest(folder: Path) -> Path:
-    """The result saved last; UsageProblem if there is none."""
+    """The result saved last, whatever else is in the folder; UsageProblem if there is none."""
     found = saved(folder)
+    for path in reversed(found):
+        if _may_be_result(path):
+            return path
     if not found:
         raise UsageProblem(
             f"no result is saved in {folder.absolute()}",
             "run partywall check first, or name a file or its folder (--results)",
         )
     return found[-1]
+
+
+def _may_be_result(path: Path) -> bool:
+    """Whether a file begins as a result does, whole or cut short."""
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if packed else path.open("rb") as file:
+            return b'"partywall.result/' in file.read(BEGINNING)
+    except (OSError, EOFError, zlib.error):
+        return False
 
 
 def load(path: Path) -> Result:

@@ -208,6 +208,20 @@ def test_the_newest_result_is_the_one_saved_last(tmp_path: Path) -> None:
         assert store.newest(tmp_path) == newest
 
 
+def test_what_is_no_result_is_not_the_newest(tmp_path: Path) -> None:
+    path = store.save(RESULT, tmp_path)
+    os.utime(path, (10, 10))
+    for name in ("growth.json", "packed.json.gz", "broken.json.gz", "empty.json"):
+        text = b'{"schema": "partywall.growth/1"}'
+        packed = {"packed.json.gz": gzip.compress(text), "broken.json.gz": b"\x1f\x8bnot"}
+        (tmp_path / name).write_bytes(b"" if name == "empty.json" else packed.get(name, text))
+    assert store.newest(tmp_path) == path
+    # One that was cut short is told of, and not passed over.
+    cut = tmp_path / "cut.json"
+    cut.write_text(document.dump(RESULT)[:1000])
+    assert store.newest(tmp_path) == cut
+
+
 def test_of_equal_age_the_later_name_is_newest(tmp_path: Path) -> None:
     for name in ("b.json", "a.json", "c.txt"):
         (tmp_path / name).write_text("")
