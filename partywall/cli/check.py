@@ -44,6 +44,14 @@ from partywall.measure import beside, run
 from partywall.measure.ready import resolve, with_roots
 from partywall.model import profiles
 from partywall.report.terminal import Shown
+from partywall.results import store
+
+
+def _shown_by(output: Path | None, folder: Path) -> str:
+    """Return the command that shows again what was saved."""
+    if output is not None:
+        return f"partywall report {output}"
+    return "partywall report" + ("" if folder == store.FOLDER else f" --results {folder}")
 
 
 @commands.command(
@@ -186,8 +194,8 @@ def check(
         show(outcome.result, as_json, as_ktap, limits, profile, Shown(everything=everything))
         show_pairs(outcome.result, line_size, machine=as_json or as_ktap, everything=everything)
         if saved and not (as_json or as_ktap):
-            again = "" if output is None else f" {output}"
-            click.echo(f"\nSaved as {saved}; partywall report{again} shows it again.")
+            again = _shown_by(output, folder)
+            click.echo(f"\nSaved as {saved}; {again} shows it again.")
         if html_file is not None:
             try:
                 write_html(html_file, outcome.result, None, profile)

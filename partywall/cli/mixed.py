@@ -21,7 +21,7 @@ with_option = click.option(
     "--with",
     "neighbours",
     multiple=True,
-    metavar="NAME[/VARIANT]",
+    metavar="NAME[/VARIANT]|FILE.toml",
     help="What half of the containers do, beside -w or COMMAND in the other half; again for more.",
 )
 

@@ -213,8 +213,8 @@ def kernel_options(command: FC) -> FC:
         default="debian",
         show_default=True,
         metavar="KERNEL",
-        help="debian, debian:6.1, debian:PACKAGE, stock, partywall; PATH/bzImage with --vmlinux, "
-        "and --modules if it has any.",
+        help="debian, debian:6.1, debian:PACKAGE, debian@trixie-backports, stock, partywall, "
+        "partywall@7.3; PATH/bzImage with --vmlinux, and --modules if it has any.",
     )(command)
 
 
@@ -253,7 +253,7 @@ profile_option = click.option(
     default=profiles.DEFAULT,
     show_default=True,
     metavar="NAME|FILE.toml",
-    help="Machine that costs are predicted for, here and in --html; partywall model lists them.",
+    help="Machine that costs are predicted for; partywall model lists them.",
 )
 
 
@@ -396,7 +396,8 @@ timeout_option = click.option(
     type=click.FloatRange(min=1),
     default=300.0,
     show_default=True,
-    help="Seconds a guest may take, by the clock here and by its own.",
+    help="Seconds that a guest may take to boot, and for each window, by the clock here; and for "
+    "all of its windows by its own.",
 )
 jobs_option = click.option(
     "--jobs",

@@ -94,7 +94,9 @@ def get(request: Request, progress: Progress) -> Kernel:
     version = image_version(image)
     if request.vmlinux is None:
         raise UsageProblem(
-            f"{image} alone does not tell the names of its data", "give --vmlinux PATH/vmlinux too"
+            f"{image} alone does not tell the names of its data",
+            "give --vmlinux PATH/vmlinux too; to a command that has no such option give results, "
+            "saved by partywall check --output",
         )
     banner = _banner(request.vmlinux)
     release = version.split(" ", 1)[0]
