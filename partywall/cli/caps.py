@@ -52,7 +52,7 @@ _TO_MEASURE = TO_MEASURE | {
 )
 @click.option(
     "--seconds",
-    type=click.IntRange(1, 60),
+    type=click.IntRange(1, 300),
     default=measuring.SECONDS,
     show_default=True,
     help="Of the guest's time, in which one container takes what it can get.",

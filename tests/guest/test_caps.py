@@ -122,9 +122,13 @@ LIMITS = {
     "hold/aio-many": "fs.aio-max-nr",
     "hold/file": "fs.file-max",
     "hold/signal": "RLIMIT_SIGPENDING",
+    # Of descriptors under way, which no process has open.
+    "unread/descriptors": "RLIMIT_NOFILE",
+    "unread/datagrams": "net.ipv4.udp_mem",
     # What only a pod may do.
     "pod/fanotify": "fs.fanotify.max_user_groups",
     "pod/neighbour": "net.ipv4.neigh.default.gc_thresh3",
+    "pod/uts-namespace": "user.max_uts_namespaces",
 }
 
 

@@ -110,6 +110,8 @@ static const struct {
 } limits[] = {
 	{ RLIMIT_SIGPENDING, "RLIMIT_SIGPENDING" }, { RLIMIT_MSGQUEUE, "RLIMIT_MSGQUEUE" },
 	{ RLIMIT_NPROC, "RLIMIT_NPROC" }, { RLIMIT_MEMLOCK, "RLIMIT_MEMLOCK" },
+	/* Of descriptors that are under way in sockets. */
+	{ RLIMIT_NOFILE, "RLIMIT_NOFILE" },
 };
 
 /* Of the first process of a container; returns 0 if it has none. */

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
+#include <linux/filter.h>
 #include <mqueue.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -35,7 +36,7 @@
 #define IMAGE_FILE "/etc/hostname"
 
 static unsigned int own;
-static int fd = -1;
+static int fd = -1, watched = -1;
 static sigset_t set;
 static char path[96];
 
@@ -104,6 +105,22 @@ static void op_udp(unsigned long n)
 	kept(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket");
 }
 
+/* As long as a socket's share of memory for options lets it be, since Linux 5.8 at least. */
+#define INSTRUCTIONS 2048
+
+/* A division is what has most code. */
+static void op_filter(unsigned long n)
+{
+	static struct sock_filter code[INSTRUCTIONS];
+	const struct sock_fprog program = { INSTRUCTIONS, code };
+
+	for (unsigned int k = 0; k < INSTRUCTIONS - 1; k++)
+		code[k] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_DIV | BPF_K, 3);
+	code[INSTRUCTIONS - 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0);
+	kept(setsockopt(kept(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket"), SOL_SOCKET,
+			SO_ATTACH_FILTER, &program, sizeof(program)), "SO_ATTACH_FILTER");
+}
+
 static void op_tcp_listen(unsigned long n)
 {
 	kept(listen(kept(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket"), 1), "listen");
@@ -130,6 +147,21 @@ static void op_epoll_watch(unsigned long n)
 
 	kept(epoll_ctl(fd, EPOLL_CTL_ADD, kept(eventfd(0, EFD_CLOEXEC), "eventfd"), &event),
 	     "epoll_ctl");
+}
+
+static void prepare_epoll_dup(const struct run *run)
+{
+	prepare_epoll(run);
+	watched = kept(eventfd(0, EFD_CLOEXEC), "eventfd");
+}
+
+/* Another number for one file is another watch, and no other file. */
+static void op_epoll_dup(unsigned long n)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	kept(epoll_ctl(fd, EPOLL_CTL_ADD, kept(fcntl(watched, F_DUPFD_CLOEXEC, 0), "fcntl"),
+		       &event), "epoll_ctl");
 }
 
 static void op_timerfd(unsigned long n)
@@ -408,9 +440,11 @@ static void op_in_flight(unsigned long n)
 FAMILY({ "aio", op_aio, NULL },
        { "aio-many", op_aio_many, NULL },
        { "epoll", op_epoll, NULL },
+       { "epoll-dup", op_epoll_dup, prepare_epoll_dup },
        { "epoll-watch", op_epoll_watch, prepare_epoll },
        { "eventfd", op_eventfd, NULL },
        { "file", op_file, NULL },
+       { "filter", op_filter, NULL },
        { "flock", op_flock, prepare_own },
        { "in-flight", op_in_flight, NULL },
        { "inotify", op_inotify, NULL },

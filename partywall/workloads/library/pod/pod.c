@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <sys/fanotify.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -26,6 +27,7 @@
 #define LARGE 32767
 
 static unsigned int own;
+static int fd = -1;
 static char large[LARGE];
 static void *page;
 
@@ -81,22 +83,93 @@ static void op_io_uring(unsigned long n)
 	     "io_uring_register");
 }
 
-/* A descriptor keeps it, without a process. */
-static void op_user_namespace(unsigned long n)
+static void prepare_mark(const struct run *run)
 {
-	int child = kept(syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, 0), "clone");
+	own = run->index;
+	fd = kept(fanotify_init(FAN_CLASS_NOTIF | FAN_CLOEXEC | FAN_REPORT_FID, O_RDONLY),
+		  "fanotify_init");
+}
+
+static void op_fanotify_mark(unsigned long n)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/dev/shm/pod-%u-%lu", own, n);
+	close(kept(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600), path));
+	kept(fanotify_mark(fd, FAN_MARK_ADD, FAN_MODIFY, AT_FDCWD, path), "fanotify_mark");
+}
+
+/* Makes a namespace with a process; a descriptor keeps it, without that. */
+static void keep_of_child(int flag, const char *kind)
+{
+	int child = kept(syscall(SYS_clone, flag | SIGCHLD, NULL, NULL, NULL, 0), "clone");
 	char path[32];
 	int made, error;
 
 	while (!child)
 		pause();
-	snprintf(path, sizeof(path), "/proc/%d/ns/user", child);
+	snprintf(path, sizeof(path), "/proc/%d/ns/%s", child, kind);
 	made = open(path, O_RDONLY | O_CLOEXEC);
 	error = errno;
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 	errno = error;
 	kept(made, path);
+}
+
+static void op_user_namespace(unsigned long n)
+{
+	keep_of_child(CLONE_NEWUSER, "user");
+}
+
+/* Whoever makes a user namespace may make all others there. */
+static void prepare_user(const struct run *run)
+{
+	kept(unshare(CLONE_NEWUSER), "unshare");
+	/* Others may look into who was given rights only if he lets them. */
+	kept(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), "prctl");
+}
+
+static void op_pid_namespace(unsigned long n)
+{
+	keep_of_child(CLONE_NEWPID, "pid");
+}
+
+/* Makes one for oneself; the one before is kept by its descriptor. */
+static void keep_own(int flag, const char *path)
+{
+	kept(unshare(flag), "unshare");
+	kept(open(path, O_RDONLY | O_CLOEXEC), path);
+}
+
+static void op_cgroup_namespace(unsigned long n)
+{
+	keep_own(CLONE_NEWCGROUP, "/proc/self/ns/cgroup");
+}
+
+static void op_ipc_namespace(unsigned long n)
+{
+	keep_own(CLONE_NEWIPC, "/proc/self/ns/ipc");
+}
+
+static void op_mount_namespace(unsigned long n)
+{
+	keep_own(CLONE_NEWNS, "/proc/self/ns/mnt");
+}
+
+static void op_net_namespace(unsigned long n)
+{
+	keep_own(CLONE_NEWNET, "/proc/self/ns/net");
+}
+
+static void op_time_namespace(unsigned long n)
+{
+	keep_own(CLONE_NEWTIME, "/proc/self/ns/time_for_children");
+}
+
+static void op_uts_namespace(unsigned long n)
+{
+	keep_own(CLONE_NEWUTS, "/proc/self/ns/uts");
 }
 
 /* Whoever makes a user namespace may do there what nobody else sees; the table is one. */
@@ -127,9 +200,17 @@ static void op_neighbour(unsigned long n)
 	ask("RTM_NEWNEIGH");
 }
 
-FAMILY({ "fanotify", op_fanotify, NULL },
+FAMILY({ "cgroup-namespace", op_cgroup_namespace, prepare_user },
+       { "fanotify", op_fanotify, NULL },
+       { "fanotify-mark", op_fanotify_mark, prepare_mark },
        { "io-uring", op_io_uring, prepare_page },
+       { "ipc-namespace", op_ipc_namespace, prepare_user },
        { "key", op_key, prepare_own },
        { "key-large", op_key_large, prepare_own },
+       { "mount-namespace", op_mount_namespace, prepare_user },
        { "neighbour", op_neighbour, prepare_device },
-       { "user-namespace", op_user_namespace, NULL });
+       { "net-namespace", op_net_namespace, prepare_user },
+       { "pid-namespace", op_pid_namespace, prepare_user },
+       { "time-namespace", op_time_namespace, prepare_user },
+       { "user-namespace", op_user_namespace, NULL },
+       { "uts-namespace", op_uts_namespace, prepare_user });
