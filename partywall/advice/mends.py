@@ -50,6 +50,21 @@ OPTIONS: Mapping[Option, str] = {
 """That in words."""
 
 
+HOW: Mapping[Option, str] = {
+    "profiles": "for each container a copy of its profile under a name of its own, loaded by "
+    "apparmor_parser; docker run --security-opt apparmor=NAME, in a pod appArmorProfile: "
+    "{type: Localhost, localhostProfile: NAME}",
+    "layers": "for each container an image that has no layer in common with others, so each file "
+    "is in memory as often",
+    "no-apparmor": "docker run --security-opt apparmor=unconfined, in a pod appArmorProfile: "
+    "{type: Unconfined}",
+    "nosocket": "on the kernel's command line; what sockets take is charged to no container then",
+    "volatile": "an option of the overlay's mount; after a crash of the machine the container's "
+    "root is not to be used again",
+}
+"""What there is to do, and what it costs."""
+
+
 class Saved(Model):
     """Instructions that patches save, as they were measured of some workloads of ours."""
 

@@ -48,13 +48,15 @@ def _ready(what: str) -> Result | Kernel:
 
 
 def _measured(
-    wanted: run.Wanted, what: str, folder: Path
+    wanted: run.Wanted, what: str, folder: Path, *, quiet: bool
 ) -> tuple[Result | None, dict[str, PartywallError]]:
     """The result of what could be measured, saved, and by kernel and title what could not be."""
     with progress_on_terminal() as progress:
         outcome = run.check(wanted, progress)
     if outcome.result is not None:
-        store.save(outcome.result, folder)
+        saved = store.save(outcome.result, folder)
+        if not quiet:
+            click.echo(f"Saved as {saved}.")
     return outcome.result, {f"{what}: {title}": one for title, one in outcome.failures.items()}
 
 
@@ -124,7 +126,7 @@ def compare_command(
             found.append(ready)
             continue
         wanted = run.Wanted(kernel=ready, workloads=chosen, topology=shape, **more)
-        result, failed = _measured(wanted, what, folder)
+        result, failed = _measured(wanted, what, folder, quiet=as_json)
         failures |= failed
         if result is None:
             return _failed(failures)

@@ -40,7 +40,13 @@ from partywall.results.named import named
     help="Containers that figures are for; those of the result's verdict if not given, and no "
     "more than the machine has cores for.",
 )
-@click.option("--check", "run_it", is_flag=True, help="Run what of it a guest can.")
+@click.option(
+    "--check",
+    "run_it",
+    is_flag=True,
+    help="Run what of it a guest can. If that is the series, its kernel and one without it are "
+    "built first: half an hour, and 10 GB, unless they are there.",
+)
 @profile_option
 @json_option("what would help")
 @results_option("Where the newest is looked for.")
@@ -56,8 +62,9 @@ def explain_command(
     """Say what would help the workloads of a saved result most.
 
     FILE is a saved result, the newest one if none is named. Told are the five things that bring
-    most: a release of Linux, our series, a way to start containers; what each brings at N
-    containers by the model; and what bounds them then.
+    most: a release of Linux, our series, a way to start containers, a parameter of the
+    kernel; what each brings at N containers by the model; what bounds them then; and how
+    it is done.
     """
     profile = profiles.load(profile_name)
     result = store.load(file or store.newest(folder))

@@ -18,12 +18,20 @@ from partywall.advice.explained import (
     Left,
     Remedy,
 )
-from partywall.report.blocks import Flow, columns, print_blocks, text
+from partywall.advice.mends import HOW
+from partywall.report.blocks import Flow, columns, indent, print_blocks, text
 from partywall.report.predict import speed
 from partywall.report.words import count, percent, plain, rate, topology
 
 WALLS = 5
 """Walls that stay that are named."""
+
+SERIES = (
+    "make deb makes packages of Debian's kernel with all of it (docs/kernel-packages.md), which "
+    "nobody signs and which are to be made anew for each update; partywall series export TOPIC "
+    "has its patches"
+)
+"""What there is to do for it, and what it costs."""
 
 OBJECTS = 3
 """Objects of a list that are named."""
@@ -46,9 +54,23 @@ def _blocks(found: Explanation) -> Iterator[RenderableType]:
     for one in found.workloads:
         yield ""
         yield from _workload(one)
+    yield from _how(found)
     if found.checked is not None:
         yield ""
         yield from _checked(found.checked)
+
+
+def _how(found: Explanation) -> Iterator[RenderableType]:
+    """What there is to do for the remedies that are told, once each."""
+    told = [remedy for one in found.workloads for remedy in one.remedies]
+    steps = {one.name: HOW[one.option] for one in told if one.option is not None}
+    if any(one.kind in ("series", "topic") for one in told):
+        steps = {"series": SERIES, **steps}
+    if steps:
+        yield ""
+        yield text("how", "bold")
+    for name, words in steps.items():
+        yield indent(text(f"{name}: {words}"), 2)
 
 
 def _workload(one: Explained) -> Iterator[RenderableType]:

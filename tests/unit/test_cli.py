@@ -602,6 +602,26 @@ def test_the_workloads_are_listed(partywall: Partywall) -> None:
         assert (rows[workload.title].split()[1] == "yes") == usual
 
 
+@pytest.mark.parametrize(
+    ("words", "some", "none"),
+    [
+        (("overlay/c*",), "overlay/chmod", "overlay/access"),
+        (("INOTIFY",), "notify/watch-tmpfs", "fork"),
+        (("redis", "fork"), "redis/get", "signal"),
+    ],
+)
+def test_workloads_are_found_by_name_and_by_what_they_do(
+    partywall: Partywall, words: tuple[str, ...], some: str, none: str
+) -> None:
+    listed = [row.split()[0] for row in partywall("workloads", *words).out.splitlines()[1:] if row]
+    assert some in listed
+    assert none not in listed
+
+
+def test_a_word_that_no_workload_has_is_refused(partywall: Partywall) -> None:
+    refused(partywall("workloads", "nowhere-to-be-found"), USAGE, "no workload has nowhere-to")
+
+
 def test_the_workloads_are_listed_from_anywhere(partywall: Partywall, tmp_path: Path) -> None:
     (tmp_path / "workloads").mkdir()
     assert "signal" in partywall("workloads").out

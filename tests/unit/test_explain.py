@@ -327,6 +327,27 @@ def test_debians_kernel_is_helped_by_what_was_measured_to_help() -> None:
     assert (overlay.of, overlay.scope) == ("CPUs", "within")
 
 
+def test_what_there_is_to_do_is_told_once() -> None:
+    options = sorted(mends.OPTIONS)
+    assert sorted(mends.HOW) == options
+    remedy = explained(builders.result(builders.signal())).workloads[0].remedies[0]
+    told = [
+        remedy.model_copy(update={"kind": "option", "name": mends.OPTIONS[one], "option": one})
+        for one in options
+    ]
+    result = builders.result(builders.signal(), builders.false_sharing())
+    found = explained(result)
+    each = [one.model_copy(update={"remedies": [remedy, *told]}) for one in found.workloads]
+    words = " ".join(shown(found.model_copy(update={"workloads": each})).split())
+    assert words.count("how series: make deb makes packages") == 1
+    for one in options:
+        assert words.count(f"{mends.OPTIONS[one]}: {mends.HOW[one]}") == 1
+
+
+def test_where_nothing_helps_there_is_nothing_to_do() -> None:
+    assert "how" not in shown(explained(builders.result(builders.isolated()))).split()
+
+
 def test_a_workload_without_walls_has_nothing_to_mend() -> None:
     found = explained(builders.result(builders.isolated()))
     (only,) = found.workloads
