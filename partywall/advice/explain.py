@@ -52,12 +52,12 @@ class Forecast:
         processes = workload.topology.cpus if workload.scope == "between" else 1
         self.at = max(1, min(at or workload.at or AT, profile.cores // processes))
         self._workload = workload
-        self._profile = profile
+        self.profile = profile
         self.now = self.without({})
 
     def usual(self, workload: WorkloadResult) -> Load:
         """Return what is usually to be expected of a workload: a fifth of the work of `of`."""
-        return usual_load(work_of(workload), self._profile, self.at)
+        return usual_load(work_of(workload), self.profile, self.at)
 
     def gain(self, taken: Taken, before: Taken | None = None) -> float:
         """Return how much more is usually done without what is taken, than without ``before``."""
@@ -66,7 +66,7 @@ class Forecast:
 
     def of(self, workload: WorkloadResult) -> Expected:
         """Return what is expected of a workload."""
-        (point,) = predict_work(work_of(workload), self._profile, [self.at])
+        (point,) = predict_work(work_of(workload), self.profile, [self.at])
         late = workload.deferred.objects if workload.deferred else []
         return Expected(
             throughput=point.throughput,

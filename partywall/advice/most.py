@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from partywall.advice.explain import Forecast, remedies
 from partywall.advice.explained import Remedy
 from partywall.advice.remedies import actions, fitting, together
-from partywall.advice.without import all_of, also, by_mends, key, without
+from partywall.advice.without import Taken, all_of, also, by_mends, key, without
 from partywall.model.cost import cost
 from partywall.model.profiles import Profile
 from partywall.results.result import Result, WorkloadResult
@@ -28,30 +29,49 @@ class Most:
     remedies: list[Remedy]
     together: float
     """Throughput with all of these, of that without any."""
-    bound: str | None
-    """The object that bounds it then, if one does."""
+    bound: tuple[str, ...]
+    """The object that bounds it then; several, if nothing comes of any without the others."""
     beyond: float
-    """Throughput without that one as well, of that with all remedies."""
+    """Throughput without these as well, of that with all remedies."""
+    known: bool
+    """Whether a mend is known at all: it may bring nothing while other walls stay."""
 
 
 def most(result: Result, workload: WorkloadResult, profile: Profile) -> Most:
     """Return what would help a workload of the result most."""
     forecast = Forecast(workload, profile, None)
-    found, best = remedies(forecast, workload, actions(fitting(result, workload)))
+    every = fitting(result, workload)
+    found, best = remedies(forecast, workload, actions(every))
     mended = by_mends(workload, together(best))
     rest = without(workload, mended)
-    waits = cost(rest, profile, forecast.at).waits
-    beyond = {}
-    for name in sorted(waits, key=lambda one: (-waits[one], one))[:WORST]:
-        walls = {key(wall) for wall in rest.every_wall if wall.name == name}
-        beyond[name] = forecast.gain(also(mended, all_of(workload, walls)), mended)
-    bound = max(beyond, key=beyond.__getitem__, default=None)
-    if bound is not None and beyond[bound] < 1 + LEAST:
-        bound = None
+    bound, beyond = _bound(forecast, workload, rest, mended)
     return Most(
         at=forecast.at,
         remedies=found,
         together=forecast.gain(mended),
         bound=bound,
-        beyond=beyond[bound] if bound is not None else 1.0,
+        beyond=beyond,
+        known=any(every.values()),
     )
+
+
+def _bound(
+    forecast: Forecast, workload: WorkloadResult, rest: WorkloadResult, mended: Taken
+) -> tuple[tuple[str, ...], float]:
+    """Return what bounds the rest of a workload, and what is gained without that.
+
+    Of two that are equally bad nothing is gained by one.
+    """
+    waits = cost(rest, forecast.profile, forecast.at).waits
+    worst = sorted(waits, key=lambda one: (-waits[one], one))[:WORST]
+
+    def gain(names: Sequence[str]) -> float:
+        walls = {key(wall) for wall in rest.every_wall if wall.name in names}
+        return forecast.gain(also(mended, all_of(workload, walls)), mended)
+
+    alone = max(worst, key=lambda one: gain([one]), default=None)
+    several = ([alone] if alone is not None else [], worst[:2], worst)
+    for names in several:
+        if names and gain(names) >= 1 + LEAST:
+            return tuple(names), gain(names)
+    return (), 1.0

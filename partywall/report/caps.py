@@ -98,7 +98,9 @@ def _error(one: Cap) -> str:
     assert one.beside is not None
     if one.beside.error:
         return one.beside.error
-    return "killed" if one.beside.killed else "as much as it asks for"
+    if one.beside.killed:
+        return "killed"
+    return "as much as it asks for" if one.beside.done == one.tries else "less, and no error"
 
 
 def _words(got: Got) -> str:

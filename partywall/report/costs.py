@@ -34,7 +34,7 @@ MEMORY = {
     "charged": "containers pay for it",
     "?": "not settled, or not looked at",
 }
-"""Words of the column of memory."""
+"""Words of the columns of memory and of waits."""
 
 FEW = 5
 """Containers below which a line of two can't be told from one of all."""
@@ -168,6 +168,7 @@ def blocks(
 def _legend(workloads: list[WorkloadResult]) -> Iterator[str]:
     """Say what words of the columns mean, and what so few containers can't tell."""
     words = {memory.brief(workload) for workload in workloads}
+    words |= {held.brief(workload) for workload in workloads}
     said = [f"{word}: {MEMORY[word]}" for word in MEMORY if word in words]
     if said:
         yield "; ".join(said)
@@ -188,9 +189,9 @@ def share(found: Cost) -> str:
     low, usual, high = (
         percent(one) for one in (found.relative.low, found.relative.usual, found.relative.high)
     )
-    most = "at most " if found.bound else ""
     around = "" if low == high else f" ({low.removesuffix('%')}-{high})"
-    return f"{most}{usual}{around}"
+    # What is not in the figures may bring it down from each of them.
+    return f"at most {high}" if found.bound else f"{usual}{around}"
 
 
 def _summary(workloads: list[tuple[WorkloadResult, Cost]]) -> Table:

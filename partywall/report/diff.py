@@ -33,9 +33,10 @@ def _blocks(found: Difference) -> Iterator[RenderableType]:
         yield ""
         said = f"{NOT_MEASURED}: {', '.join(found.missing)}"
         yield Text(plain(said), "bold red")
-    if found.alone != found.missing:
+    others = [one for one in found.alone if one not in found.missing]
+    if others:
         yield ""
-        yield Text(plain(f"only in one of the two: {', '.join(found.alone)}"))
+        yield Text(plain(f"only in one of the two: {', '.join(others)}"))
     if found.left_out:
         yield ""
         yield Text(plain(f"left out: {found.left_out}"))

@@ -49,12 +49,20 @@ def rows(found: Most, gains: int = GAINS) -> Iterator[tuple[str, str]]:
         yield times, f"{', '.join(others)} or {last}" if others else last
     whole = f"{found.together:.2f}"
     if len(found.remedies) > 1 and all(times != whole for times, _ in told):
-        yield (whole, "all that is known, together")
+        most = " (at most)" if any(one.at_most for one in found.remedies) else ""
+        yield whole, f"all that explain tells of, together{most}"
     if not found.remedies:
-        yield ("", "no mend is known that would help")
-    if found.bound is not None:
+        hidden = "no mend that is known brings anything while the other walls stay"
+        yield "", hidden if found.known else "no mend is known that would help"
+    if found.bound:
+        *others, last = found.bound
+        names = f"{', '.join(others)} and {last}" if others else last
         gone = "were gone as well" if found.remedies else "were gone"
-        yield (f"x {found.beyond:.2f}", f"if {found.bound} {gone}, which bounds it then")
+        then = " then" if found.remedies else ""
+        yield (
+            f"x {found.beyond:.2f}",
+            f"if {names} {gone}, which bound{'' if others else 's'} it{then}",
+        )
 
 
 def _name(one: Remedy) -> str:

@@ -28,8 +28,8 @@ FOLDER = Path("results")
 
 ENDING = ".json.gz"
 
-BEGINNING = 200
-"""Bytes in which a result says what it is."""
+BEGINNING = 1 << 20
+"""Bytes in which a result says what it is, in whatever order its keys are."""
 
 
 def save(result: Result, folder: Path) -> Path:

@@ -75,6 +75,15 @@ def test_what_is_not_measured_any_more_has_not_passed(tmp_path: Path) -> None:
     assert f"only in one of the two: {lost}" in said
 
 
+def test_what_was_measured_otherwise_is_said_once(tmp_path: Path) -> None:
+    before, after = lacking(tmp_path)
+    otherwise = builders.isolated().model_copy(update={"confinement": "unconfined"})
+    store.write(builders.result(builders.signal(), otherwise), after)
+    status, said, _ = run("diff", before, after)
+    assert status == 1
+    assert said.count("overlay/access 8 x 1") == 1
+
+
 def test_a_comment_says_first_what_is_not_measured_any_more(tmp_path: Path) -> None:
     _, said, _ = run("diff", *lacking(tmp_path), "--markdown")
     first = said.splitlines()[0]

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import builders
@@ -15,11 +17,13 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from partywall.advice.most import most
 from partywall.core.errors import UsageProblem
 from partywall.core.topology import Topology
 from partywall.model import profiles
-from partywall.report import blocks, detail, terminal
+from partywall.report import blocks, detail, helps, terminal
 from partywall.report.terminal import Shown
+from partywall.results import store
 from partywall.results.counts import Instructions, Passing, Sums
 from partywall.results.left import Left
 from partywall.results.result import Deferred, Result, Wall, WorkloadResult
@@ -132,7 +136,37 @@ def test_what_bounds_a_workload_that_nothing_mends_is_said() -> None:
     unknown = builders.workload("w", [builders.named_wall("nobody_knows")])
     report = " ".join(shown(builders.result(unknown)).split())
     assert "w, 8 x 1 no mend is known that would help" in report
-    assert re.search(r"x \d\.\d\d if nobody_knows were gone, which bounds it then", report)
+    assert re.search(r"x \d\.\d\d if nobody_knows were gone, which bounds it ", report)
+
+
+def test_walls_that_hide_each_other_are_said_to_bound_it_together() -> None:
+    walls = [
+        builders.named_wall(name).model_copy(update={"address": hex(0xFFFF888000000000 + 4096 * n)})
+        for n, name in enumerate(("nobody_a", "nobody_b"))
+    ]
+    report = " ".join(shown(builders.result(builders.workload("w", walls))).split())
+    assert re.search(r"x \d\.\d\d if nobody_a and nobody_b were gone, which bound it ", report)
+
+
+def test_a_mend_that_other_walls_hide_is_known_all_the_same() -> None:
+    signal = builders.signal()
+    large = builders.named_wall("nobody_knows").model_copy(
+        update={"transfers": 600.0, "address": "0xffff888000100000"}
+    )
+    hidden = builders.workload("w", [*signal.walls, large])
+    report = " ".join(shown(builders.result(hidden)).split())
+    assert "no mend that is known brings anything while the other walls stay" in report
+    assert "if nobody_knows were gone" in report
+
+
+def test_together_is_at_most_if_one_of_them_is() -> None:
+    result = store.load(Path(__file__).parent / "saved" / "0.2.0-signal+netns.json.gz")
+    (netns,) = (one for one in result.workloads if one.workload == "netns")
+    found = most(result, netns, PROFILE)
+    parts = [one for one in found.remedies if one.kind == "topic"]
+    assert any(one.at_most for one in parts)
+    told = dict(helps.rows(replace(found, remedies=parts, together=99.0)))
+    assert told["99.00"] == "all that explain tells of, together (at most)"
 
 
 @pytest.mark.parametrize(("containers", "said"), [(4, True), (5, False)])
@@ -154,7 +188,7 @@ def test_words_of_the_column_of_memory_are_told() -> None:
 def test_an_upper_bound_is_said_to_be_one() -> None:
     lock = builders.lock("sysctl_lock", 50, slept=0.5)
     workload = builders.signal().model_copy(update={"locks": [lock]})
-    assert re.search(r"at most \d+% \(", shown(builders.result(workload)))
+    assert re.search(r"at most \d+% ", shown(builders.result(workload)))
     assert not re.search(r"at most \d", shown(builders.result(builders.signal())))
 
 

@@ -216,6 +216,10 @@ def test_what_is_no_result_is_not_the_newest(tmp_path: Path) -> None:
         packed = {"packed.json.gz": gzip.compress(text), "broken.json.gz": b"\x1f\x8bnot"}
         (tmp_path / name).write_bytes(b"" if name == "empty.json" else packed.get(name, text))
     assert store.newest(tmp_path) == path
+    # Whatever order its keys are in.
+    ordered = tmp_path / "ordered.json"
+    ordered.write_text(json.dumps(json.loads(document.dump(RESULT)), sort_keys=True))
+    assert store.newest(tmp_path) == ordered
     # One that was cut short is told of, and not passed over.
     cut = tmp_path / "cut.json"
     cut.write_text(document.dump(RESULT)[:1000])

@@ -58,7 +58,7 @@ static void op_descriptors(unsigned long n)
 	check(sendmsg(made[0], &message, 0) != 1, "sendmsg");
 }
 
-/* Who sends a datagram is not told whether there was room for it. */
+/* Who sends a datagram is not told whether there was room for it, so that there is no error. */
 static void op_datagrams(unsigned long n)
 {
 	static const char data[DATAGRAM];
@@ -74,7 +74,7 @@ static void op_datagrams(unsigned long n)
 		kept(sendto(made, data, sizeof(data), 0, (struct sockaddr *)&own, length),
 		     "sendto");
 	kept(getsockopt(made, SOL_SOCKET, SO_MEMINFO, memory, &size), "SO_MEMINFO");
-	errno = ENOBUFS;
+	errno = 0;
 	check(memory[SK_MEMINFO_RMEM_ALLOC] < ENOUGH, "receiving");
 }
 
