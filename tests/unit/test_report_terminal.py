@@ -151,7 +151,7 @@ def test_walls_that_hide_each_other_are_said_to_bound_it_together() -> None:
 def test_a_mend_that_other_walls_hide_is_known_all_the_same() -> None:
     signal = builders.signal()
     large = builders.named_wall("nobody_knows").model_copy(
-        update={"transfers": 600.0, "address": "0xffff888000100000"}
+        update={"transfers": 6000.0, "address": "0xffff888000100000"}
     )
     hidden = builders.workload("w", [*signal.walls, large])
     report = " ".join(shown(builders.result(hidden)).split())
