@@ -48,15 +48,14 @@ def _ready(what: str) -> Result | Kernel:
 
 
 def _measured(
-    wanted: run.Wanted, what: str, folder: Path, *, quiet: bool
+    wanted: run.Wanted, what: str, folder: Path
 ) -> tuple[Result | None, dict[str, PartywallError]]:
     """The result of what could be measured, saved, and by kernel and title what could not be."""
     with progress_on_terminal() as progress:
         outcome = run.check(wanted, progress)
     if outcome.result is not None:
-        saved = store.save(outcome.result, folder)
-        if not quiet:
-            click.echo(f"Saved as {saved}.")
+        # Beside what is printed: there may be no comparison.
+        click.echo(f"Saved as {store.save(outcome.result, folder)}", err=True)
     return outcome.result, {f"{what}: {title}": one for title, one in outcome.failures.items()}
 
 
@@ -126,7 +125,7 @@ def compare_command(
             found.append(ready)
             continue
         wanted = run.Wanted(kernel=ready, workloads=chosen, topology=shape, **more)
-        result, failed = _measured(wanted, what, folder, quiet=as_json)
+        result, failed = _measured(wanted, what, folder)
         failures |= failed
         if result is None:
             return _failed(failures)

@@ -244,6 +244,7 @@ def test_a_comparison_of_which_nothing_is_left_names_what_failed(
     out, err = capsys.readouterr()
     assert status == EnvironmentProblem.exit_code
     assert not out
+    assert err.count("Saved as ") == 2
     assert "stock: fork: the guest failed" in err
     assert "partywall: signal: the guest failed" in err
     # Why there is no comparison may have nothing to do with what failed.
