@@ -23,6 +23,9 @@ from partywall.results.result import Result, WorkloadResult
 WORST = 3
 """Walls of a workload that are told with what mends them."""
 
+WORST_OF_MANY, MUCH = 2, 0.1
+"""That, of more workloads than a few, and the share of time that all but the first then have."""
+
 LEAST = 0.01
 """Share of time below which a wall is not told here."""
 
@@ -136,8 +139,6 @@ def blocks(
     yield _summary([(workload, each) for (workload, _), each in zip(shown, expected, strict=True)])
     yield text(KINDS, "dim")
     yield from (text(said, "dim") for said in _legend([workload for workload, _ in shown]))
-    if any(workload.added > workload.threshold for workload, _ in shown):
-        yield text("what deferred work adds comes on top of a workload's own walls", "dim")
     helps_most = helps.table(result, [workload for workload, _ in shown], profile)
     if helps_most.row_count:
         yield ""
@@ -147,6 +148,8 @@ def blocks(
     table = columns(("lost", "wall"), heading)
     for (workload, found), each in zip(shown, expected, strict=True):
         costly = worst(found, each)
+        if len(shown) > helps.FEW:
+            costly = [one for one in costly if one[1] >= MUCH or one is costly[0]][:WORST_OF_MANY]
         if not costly:
             continue
         shape = topology(workload.topology)
@@ -170,6 +173,8 @@ def _legend(workloads: list[WorkloadResult]) -> Iterator[str]:
     words = {memory.brief(workload) for workload in workloads}
     words |= {held.brief(workload) for workload in workloads}
     said = [f"{word}: {MEMORY[word]}" for word in MEMORY if word in words]
+    if any(workload.added > workload.threshold for workload in workloads):
+        said.append("what deferred work adds comes on top")
     if said:
         yield "; ".join(said)
     if any(

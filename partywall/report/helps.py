@@ -21,29 +21,41 @@ GAINS = 2
 """Gains of a workload that are told, the largest first."""
 
 FEW = 3
-"""Workloads up to which there is room for more than one gain of each."""
+"""Workloads up to which there is room for more than a row of each."""
 
 
 def table(result: Result, workloads: Iterable[WorkloadResult], profile: Profile) -> Table:
     """Return what would help each workload that has walls; of no rows if none has any."""
     found = columns(("times",), HEADING)
-    workloads = list(workloads)
-    gains = GAINS if len(workloads) <= FEW else 1
-    for workload in workloads:
-        if not workload.every_wall:
+    walled = [workload for workload in workloads if workload.every_wall]
+    for workload in walled:
+        name = f"{workload.title}, {topology(workload.topology)}"
+        helping = most(result, workload, profile)
+        if len(walled) > FEW:
+            times, words = in_short(helping)
+            found.add_row(times, text(name, "bold").append(f": {words}"))
             continue
-        found.add_row("", text(f"{workload.title}, {topology(workload.topology)}", "bold"))
-        for times, words in rows(most(result, workload, profile), gains):
+        found.add_row("", text(name, "bold"))
+        for times, words in rows(helping):
             found.add_row(times, text(words))
     return found
 
 
-def rows(found: Most, gains: int = GAINS) -> Iterator[tuple[str, str]]:
+def in_short(found: Most) -> tuple[str, str]:
+    """Return how many times as much is done at most, and by what; and what bounds it then."""
+    (times, words), *_ = rows(found)
+    if times.startswith("x") or not found.bound:
+        return times, words
+    then = "then " if found.remedies else ""
+    return times, f"{words}; {then}bound by {' and '.join(found.bound)}"
+
+
+def rows(found: Most) -> Iterator[tuple[str, str]]:
     """Yield how many times as much is done, and by what; or what else is to be said."""
     by: dict[str, list[Remedy]] = defaultdict(list)
     for one in found.remedies:
         by[f"{one.gain:.2f}"].append(one)
-    told = [(times, some) for times, some in by.items() if times != "1.00"][:gains]
+    told = [(times, some) for times, some in by.items() if times != "1.00"][:GAINS]
     for times, some in told:
         *others, last = map(_name, some)
         yield times, f"{', '.join(others)} or {last}" if others else last

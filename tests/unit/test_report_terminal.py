@@ -148,6 +148,15 @@ def test_walls_that_hide_each_other_are_said_to_bound_it_together() -> None:
     assert re.search(r"x \d\.\d\d if nobody_a and nobody_b were gone, which bound it ", report)
 
 
+def test_of_many_workloads_each_has_a_row_of_what_would_help() -> None:
+    many = [builders.signal().model_copy(update={"workload": name}) for name in "abcd"]
+    lonely = builders.workload("w", [builders.named_wall("nobody_knows")])
+    report = " ".join(shown(builders.result(*many, lonely)).split())
+    for name in "abcd":
+        assert re.search(rf"\d\.\d\d {name}, 8 x 1: the whole series ", report)
+    assert "w, 8 x 1: no mend is known that would help; bound by nobody_knows" in report
+
+
 def test_a_mend_that_other_walls_hide_is_known_all_the_same() -> None:
     signal = builders.signal()
     large = builders.named_wall("nobody_knows").model_copy(
