@@ -208,6 +208,9 @@ HANDED_OVER = 24 / 512
 PASSED = "kmalloc-64: struct truth_passed"
 """What both CPUs of a container write, and later those of the next one: no wall between."""
 
+PASSED_SHARE = (512 - 2 * 128) / 512
+"""Of the operations, those that write it: none while it is passed on."""
+
 
 def is_kernels(name: str) -> bool:
     """Whether a wall is the scheduler's: who wakes a worker looks at the other CPUs."""

@@ -17,6 +17,7 @@ from constructed import (
     LATER_IN,
     LEFT,
     PASSED,
+    PASSED_SHARE,
     TOLERANCE,
     WAITING,
     Wall,
@@ -132,7 +133,7 @@ def test_cpus_of_one_container_are_no_others_to_each_other(kernel: Kernel, tmp_p
     # All of its visits may follow the container's other CPU's.
     passed = inside[PASSED]
     assert len(passed) == 4
-    assert sum(line.within for line in passed) == pytest.approx(1, rel=TOLERANCE)
+    assert sum(line.within for line in passed) == pytest.approx(PASSED_SHARE, rel=TOLERANCE)
 
 
 @pytest.mark.parametrize("containers", COUNTS)

@@ -33,6 +33,8 @@
 #define MANY 256
 /* The operation amid a window of 512. */
 #define PASSED_ON 256
+/* So far may one processor be before another one. */
+#define AHEAD 128
 /* Once in so many operations of all containers together. */
 #define SELDOM 1024
 /* More than the lines after which the recorder takes a return for a new visit. */
@@ -270,7 +272,7 @@ static noinline void truth_handed_over(const struct truth_own *own,
 
 /*
  * Where two that follow each other are CPUs of one container: what its two have
- * for half of the window, and then those of the next one.
+ * early in the window, and late in it those of the next one.
  */
 struct truth_passed {
 	u64 count;
@@ -285,6 +287,9 @@ static noinline void truth_passed_on(const struct truth_own *own,
 	unsigned int later = op->number >= PASSED_ON;
 	struct truth_passed *passed;
 
+	/* Nobody has it while some have come to what is later and others have not. */
+	if (op->number >= PASSED_ON - AHEAD && op->number < PASSED_ON + AHEAD)
+		return;
 	passed = truth_passed[(op->container / 2 + later) % (op->containers / 2)];
 	passed->count++;
 	truth_apart(own);
