@@ -23,7 +23,7 @@ from partywall.results.result import Result, WorkloadResult
 WORST = 3
 """Walls of a workload that are told with what mends them."""
 
-WORST_OF_MANY, MUCH = 2, 0.1
+WORST_OF_MANY, MUCH = 2, 0.15
 """That, of more workloads than a few, and the share of time that all but the first then have."""
 
 LEAST = 0.01

@@ -7,15 +7,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from rich.table import Table
+from rich.text import Text
 
 from partywall.advice.explained import Remedy
 from partywall.advice.most import Most, most
 from partywall.model.profiles import Profile
 from partywall.report.blocks import columns, text
-from partywall.report.words import topology
+from partywall.report.words import plain, topology
 from partywall.results.result import Result, WorkloadResult
 
 HEADING = "what would help most, by the model (partywall explain tells more)"
+
+ALL = "all that explain tells of"
 
 GAINS = 2
 """Gains of a workload that are told, the largest first."""
@@ -33,7 +36,8 @@ def table(result: Result, workloads: Iterable[WorkloadResult], profile: Profile)
         helping = most(result, workload, profile)
         if len(walled) > FEW:
             times, words = in_short(helping)
-            found.add_row(times, text(name, "bold").append(f": {words}"))
+            row = Text(overflow="fold").append(plain(name), "bold").append(plain(f": {words}"))
+            found.add_row(times, row)
             continue
         found.add_row("", text(name, "bold"))
         for times, words in rows(helping):
@@ -42,12 +46,13 @@ def table(result: Result, workloads: Iterable[WorkloadResult], profile: Profile)
 
 
 def in_short(found: Most) -> tuple[str, str]:
-    """Return how many times as much is done at most, and by what; and what bounds it then."""
-    (times, words), *_ = rows(found)
-    if times.startswith("x") or not found.bound:
-        return times, words
-    then = "then " if found.remedies else ""
-    return times, f"{words}; {then}bound by {' and '.join(found.bound)}"
+    """Return how many times as much is done by what, and with all; and what bounds it then."""
+    (times, words), *rest = [*rows(found), ("", "next to nothing is known that would help")]
+    more = [f"{one} times with {said}" for one, said in rest if said.startswith(ALL)]
+    if found.bound and not times.startswith("x"):
+        then = "then " if found.remedies else ""
+        more.append(f"{then}bound by {' and '.join(found.bound)}")
+    return times, "; ".join([words, *more])
 
 
 def rows(found: Most) -> Iterator[tuple[str, str]]:
@@ -62,19 +67,17 @@ def rows(found: Most) -> Iterator[tuple[str, str]]:
     whole = f"{found.together:.2f}"
     if len(found.remedies) > 1 and all(times != whole for times, _ in told):
         most = " (at most)" if any(one.at_most for one in found.remedies) else ""
-        yield whole, f"all that explain tells of, together{most}"
+        yield whole, f"{ALL}, together{most}"
     if not found.remedies:
-        hidden = "no mend that is known brings anything while the other walls stay"
+        hidden = "no mend that is known brings anything by itself"
         yield "", hidden if found.known else "no mend is known that would help"
     if found.bound:
         *others, last = found.bound
         names = f"{', '.join(others)} and {last}" if others else last
         gone = "were gone as well" if found.remedies else "were gone"
         then = " then" if found.remedies else ""
-        yield (
-            f"x {found.beyond:.2f}",
-            f"if {names} {gone}, which bound{'' if others else 's'} it{then}",
-        )
+        what = "the worst of what bounds it" if others else "which bounds it"
+        yield f"x {found.beyond:.2f}", f"if {names} {gone}, {what}{then}"
 
 
 def _name(one: Remedy) -> str:

@@ -107,11 +107,13 @@ def _may_be_result(path: Path) -> bool:
     """Whether a file begins as a result does, whole or cut short."""
     try:
         with path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        with gzip.open(path) if packed else path.open("rb") as file:
-            return b'"partywall.result/' in file.read(BEGINNING)
-    except (OSError, EOFError, zlib.error):
+            data = file.read(BEGINNING)
+        if data.startswith(b"\x1f\x8b"):
+            # Of what is cut short as much as there is.
+            data = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(data, BEGINNING)
+    except (OSError, zlib.error):
         return False
+    return b'"partywall.result/' in data
 
 
 def load(path: Path) -> Result:

@@ -161,6 +161,11 @@ def test_a_machine_without_memory_is_said() -> None:
     assert "hold/inotify: as much as it asks for" in text
 
 
+def test_a_neighbour_that_gets_less_without_an_error_is_told_so() -> None:
+    text = shown(found(cap(taken=got(500), beside=got(3))))
+    assert "3 of 8  hold/inotify: less, and no error" in text
+
+
 def test_docker_has_no_user_namespaces_and_limits_no_tasks() -> None:
     common: dict[str, Any] = {
         "number": 1,

@@ -219,11 +219,15 @@ def test_what_is_no_result_is_not_the_newest(tmp_path: Path) -> None:
     # Whatever order its keys are in.
     ordered = tmp_path / "ordered.json"
     ordered.write_text(json.dumps(json.loads(document.dump(RESULT)), sort_keys=True))
+    os.utime(ordered, (2e9, 2e9))
     assert store.newest(tmp_path) == ordered
     # One that was cut short is told of, and not passed over.
-    cut = tmp_path / "cut.json"
-    cut.write_text(document.dump(RESULT)[:1000])
-    assert store.newest(tmp_path) == cut
+    whole = path.read_bytes()
+    for n, data in enumerate((document.dump(RESULT)[:1000].encode(), whole[:-20], whole[:300])):
+        cut = tmp_path / f"cut-{n}.json"
+        cut.write_bytes(data)
+        os.utime(cut, (2e9 + 1 + n, 2e9 + 1 + n))
+        assert store.newest(tmp_path) == cut
 
 
 def test_of_equal_age_the_later_name_is_newest(tmp_path: Path) -> None:
