@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from partywall.advice.explain import Forecast, remedies
 from partywall.advice.explained import Remedy
@@ -23,9 +24,8 @@ LEAST = 0.05
 
 @dataclass(frozen=True)
 class Most:
-    """What would help a workload most at ``at`` containers, by the model."""
+    """What would help a workload most, by the model."""
 
-    at: int
     remedies: list[Remedy]
     together: float
     """Throughput with all of these, of that without any."""
@@ -46,7 +46,6 @@ def most(result: Result, workload: WorkloadResult, profile: Profile) -> Most:
     rest = without(workload, mended)
     bound, beyond = _bound(forecast, workload, rest, mended)
     return Most(
-        at=forecast.at,
         remedies=found,
         together=forecast.gain(mended),
         bound=bound,
@@ -69,9 +68,13 @@ def _bound(
         walls = {key(wall) for wall in rest.every_wall if wall.name in names}
         return forecast.gain(also(mended, all_of(workload, walls)), mended)
 
-    alone = max(worst, key=lambda one: gain([one]), default=None)
-    several = ([alone] if alone is not None else [], worst[:2], worst)
-    for names in several:
-        if names and gain(names) >= 1 + LEAST:
-            return tuple(names), gain(names)
+    beyond, first = max(
+        ((gain([one]), (one,)) for one in worst), default=(1.0, ()), key=itemgetter(0)
+    )
+    if beyond >= 1 + LEAST:
+        return first, beyond
+    for many in range(2, len(worst) + 1):
+        beyond = gain(worst[:many])
+        if beyond >= 1 + LEAST:
+            return tuple(worst[:many]), beyond
     return (), 1.0

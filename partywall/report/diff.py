@@ -33,10 +33,9 @@ def _blocks(found: Difference) -> Iterator[RenderableType]:
         yield ""
         said = f"{NOT_MEASURED}: {', '.join(found.missing)}"
         yield Text(plain(said), "bold red")
-    others = [one for one in found.alone if one not in found.missing]
-    if others:
+    if found.others:
         yield ""
-        yield Text(plain(f"only in one of the two: {', '.join(others)}"))
+        yield Text(plain(f"only in one of the two: {', '.join(found.others)}"))
     if found.left_out:
         yield ""
         yield Text(plain(f"left out: {found.left_out}"))

@@ -38,10 +38,9 @@ def _lines(found: Difference) -> Iterator[str]:
     if found.missing:
         yield ""
         yield f"{NOT_MEASURED.capitalize()}: {', '.join(map(code, found.missing))}."
-    others = [one for one in found.alone if one not in found.missing]
-    if others:
+    if found.others:
         yield ""
-        yield f"Only in one of the two: {', '.join(map(code, others))}."
+        yield f"Only in one of the two: {', '.join(map(code, found.others))}."
     if found.left_out:
         yield ""
         yield f"Left out: {code(found.left_out)}."

@@ -98,6 +98,11 @@ class Difference(Document):
     left_out: str | None = Field(default=None, description="What can't be compared, and why.")
 
     @property
+    def others(self) -> list[str]:
+        """Workloads that only one of the results has, but for those that are missing."""
+        return [one for one in self.alone if one not in self.missing]
+
+    @property
     def regressions(self) -> list[Finding]:
         """Findings for the worse."""
         return [finding for finding in self.findings if finding.regression]

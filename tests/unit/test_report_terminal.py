@@ -17,7 +17,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from partywall.advice.most import most
+from partywall.advice.most import Most, most
 from partywall.core.errors import UsageProblem
 from partywall.core.topology import Topology
 from partywall.model import profiles
@@ -160,12 +160,17 @@ def test_of_many_workloads_each_has_a_row_of_what_would_help() -> None:
     assert "w, 8 x 1: no mend is known that would help; bound by nobody_knows" in report
 
 
-def test_in_a_row_of_many_the_whole_is_told_beside_the_best() -> None:
+def topics_of_netns() -> Most:
+    """What helps network namespaces, the whole series left out; all together 99 times."""
     result = store.load(Path(__file__).parent / "saved" / "0.2.0-signal+netns.json.gz")
     (netns,) = (one for one in result.workloads if one.workload == "netns")
     found = most(result, netns, PROFILE)
     parts = [one for one in found.remedies if one.kind == "topic"]
-    times, words = helps.in_short(replace(found, remedies=parts, together=99.0, bound=("x",)))
+    return replace(found, remedies=parts, together=99.0)
+
+
+def test_in_a_row_of_many_the_whole_is_told_beside_the_best() -> None:
+    times, words = helps.in_short(replace(topics_of_netns(), bound=("x",)))
     assert float(times) > 1
     assert "; 99.00 times with all that explain tells of" in words
     assert words.endswith("; then bound by x")
@@ -189,12 +194,9 @@ def test_a_mend_that_other_walls_hide_is_known_all_the_same() -> None:
 
 
 def test_together_is_at_most_if_one_of_them_is() -> None:
-    result = store.load(Path(__file__).parent / "saved" / "0.2.0-signal+netns.json.gz")
-    (netns,) = (one for one in result.workloads if one.workload == "netns")
-    found = most(result, netns, PROFILE)
-    parts = [one for one in found.remedies if one.kind == "topic"]
-    assert any(one.at_most for one in parts)
-    told = dict(helps.rows(replace(found, remedies=parts, together=99.0)))
+    found = topics_of_netns()
+    assert any(one.at_most for one in found.remedies)
+    told = dict(helps.rows(found))
     assert told["99.00"] == "all that explain tells of, together (at most)"
 
 

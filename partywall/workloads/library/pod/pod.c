@@ -135,41 +135,32 @@ static void op_pid_namespace(unsigned long n)
 	keep_of_child(CLONE_NEWPID, "pid");
 }
 
-/* Makes one for oneself; the one before is kept by its descriptor. */
-static void keep_own(int flag, const char *path)
+/* Those that one makes for oneself: the one before is kept by its descriptor. */
+static const struct namespace {
+	const char *variant;
+	int flag;
+	const char *path;
+} namespaces[] = {
+	{ "cgroup-namespace", CLONE_NEWCGROUP, "/proc/self/ns/cgroup" },
+	{ "ipc-namespace", CLONE_NEWIPC, "/proc/self/ns/ipc" },
+	{ "mount-namespace", CLONE_NEWNS, "/proc/self/ns/mnt" },
+	{ "net-namespace", CLONE_NEWNET, "/proc/self/ns/net" },
+	{ "time-namespace", CLONE_NEWTIME, "/proc/self/ns/time_for_children" },
+	{ "uts-namespace", CLONE_NEWUTS, "/proc/self/ns/uts" },
+};
+static const struct namespace *kind = namespaces;
+
+static void prepare_namespace(const struct run *run)
 {
-	kept(unshare(flag), "unshare");
-	kept(open(path, O_RDONLY | O_CLOEXEC), path);
+	prepare_user(run);
+	while (strcmp(kind->variant, run->variant))
+		kind++;
 }
 
-static void op_cgroup_namespace(unsigned long n)
+static void op_namespace(unsigned long n)
 {
-	keep_own(CLONE_NEWCGROUP, "/proc/self/ns/cgroup");
-}
-
-static void op_ipc_namespace(unsigned long n)
-{
-	keep_own(CLONE_NEWIPC, "/proc/self/ns/ipc");
-}
-
-static void op_mount_namespace(unsigned long n)
-{
-	keep_own(CLONE_NEWNS, "/proc/self/ns/mnt");
-}
-
-static void op_net_namespace(unsigned long n)
-{
-	keep_own(CLONE_NEWNET, "/proc/self/ns/net");
-}
-
-static void op_time_namespace(unsigned long n)
-{
-	keep_own(CLONE_NEWTIME, "/proc/self/ns/time_for_children");
-}
-
-static void op_uts_namespace(unsigned long n)
-{
-	keep_own(CLONE_NEWUTS, "/proc/self/ns/uts");
+	kept(unshare(kind->flag), "unshare");
+	kept(open(kind->path, O_RDONLY | O_CLOEXEC), kind->path);
 }
 
 /* Whoever makes a user namespace may do there what nobody else sees; the table is one. */
@@ -200,17 +191,17 @@ static void op_neighbour(unsigned long n)
 	ask("RTM_NEWNEIGH");
 }
 
-FAMILY({ "cgroup-namespace", op_cgroup_namespace, prepare_user },
+FAMILY({ "cgroup-namespace", op_namespace, prepare_namespace },
        { "fanotify", op_fanotify, NULL },
        { "fanotify-mark", op_fanotify_mark, prepare_mark },
        { "io-uring", op_io_uring, prepare_page },
-       { "ipc-namespace", op_ipc_namespace, prepare_user },
+       { "ipc-namespace", op_namespace, prepare_namespace },
        { "key", op_key, prepare_own },
        { "key-large", op_key_large, prepare_own },
-       { "mount-namespace", op_mount_namespace, prepare_user },
+       { "mount-namespace", op_namespace, prepare_namespace },
        { "neighbour", op_neighbour, prepare_device },
-       { "net-namespace", op_net_namespace, prepare_user },
+       { "net-namespace", op_namespace, prepare_namespace },
        { "pid-namespace", op_pid_namespace, prepare_user },
-       { "time-namespace", op_time_namespace, prepare_user },
+       { "time-namespace", op_namespace, prepare_namespace },
        { "user-namespace", op_user_namespace, NULL },
-       { "uts-namespace", op_uts_namespace, prepare_user });
+       { "uts-namespace", op_namespace, prepare_namespace });
