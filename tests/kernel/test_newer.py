@@ -27,7 +27,7 @@ Alarms = Callable[[str, Ran], list[str]]
 
 # Those of ucounts come first.
 KUNIT = CASES[: CASES.index("race_of_users_that_come_and_go") + 1]
-KUNIT.append("sysctl_test_register_sysctl_duplicate")
+KUNIT += ["sysctl_test_register_sysctl_duplicate", "direct_xmit_test_run"]
 SANITIZERS = ["partywall@7.3+debug", "partywall@7.3+kcsan"]
 WITH_TUNNELS = "partywall@7.3+lean+net+debug"
 DEBIANS = "debian@trixie-backports"
