@@ -38,6 +38,15 @@ echo 0 >/sys/kernel/debug/fail_page_alloc/min-order
 echo 1 >/sys/kernel/rcu_expedited
 """
 
+# So that a real-time task which keeps a processor leaves others nothing of it, and a wait for
+# what it does that ends, whatever happens.
+HELD_ALONE = """\
+mount -t debugfs debugfs /sys/kernel/debug
+echo -1 >/proc/sys/kernel/sched_rt_runtime_us
+for cpu in /sys/kernel/debug/sched/fair_server/cpu*; do echo 0 >$cpu/runtime; done
+held() { for n in $(seq 600); do [ ! -e /held ] || return 0; usleep 100000; done; echo BROKEN; }
+"""
+
 PATIENCE = 600
 """Seconds in which loads have to end what they have begun."""
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
+from loads import HELD_ALONE
 from machine import Job, Ran, missing
 
 Boot = Callable[[str, Job], Ran]
@@ -345,6 +346,19 @@ def test_nobody_prunes_below_the_low_mark(boot: Boot) -> None:
     # What four processors have not told, twice.
     assert min(samples[full:]) > found["limit"] * 3 // 4 - 2 * 4 * 256
     assert found["pruned"] > found["limit"]
+
+
+def test_a_task_that_keeps_its_processor_holds_up_no_pruning(boot: Boot) -> None:
+    # Nobody else runs where it counts its names, and so tells that there are too many.
+    script = LIMIT.format(enforce=0) + (
+        f"{HELD_ALONE}taskset 4 missing hog /new/d {2 * MOST} &\nheld\n"
+        "for n in $(seq 50); do\n"
+        "[ $(cut -f4 /proc/sys/fs/neg-dentry-state) -lt 1000 ] || break; usleep 200000; done\n"
+        f"{NEG_STATE}touch /stop; wait\n"
+    )
+    output = ours(boot, script)
+    assert f"hog {2 * MOST} names" in output
+    assert state(output)["pruned"] >= 1000
 
 
 def test_pruning_interrupts_nobody(boot: Boot) -> None:

@@ -4,7 +4,9 @@
 #define COMMON_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/membarrier.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -45,6 +47,23 @@ static inline void callbacks_called(void)
 		must(!syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0), "membarrier");
 		sleep(1);
 	}
+}
+
+/*
+ * Leaves the processor to nobody, as a real-time task, from when there is a file /held
+ * until there is a file /stop. Others may still have a twentieth of it: see HELD_ALONE
+ * in loads.py.
+ */
+static inline void hold_processor(void)
+{
+	struct sched_param first = { .sched_priority = 50 };
+	int fd;
+
+	must(!sched_setscheduler(0, SCHED_FIFO, &first), "sched_setscheduler");
+	fd = open("/held", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	must(fd >= 0, "/held");
+	while (access("/stop", F_OK))
+		;
 }
 
 /* Waits for all, and says whether all went well. */

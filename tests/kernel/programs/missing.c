@@ -21,6 +21,10 @@
  *		there has to be found, and what is not, not.
  *	missing watch DIR TIMES
  *		begins and ends to watch what happens in DIR
+ *	missing hog DIR NAMES
+ *		looks up so many names in DIR, each once, as a real-time task of its
+ *		processor; makes a file /held then, and leaves the processor to nobody
+ *		until there is a file /stop
  *	missing pauses COMMAND...
  *		runs a command, and says for how long its processor could not be had
  *		by a task that may have it at any time
@@ -397,6 +401,18 @@ static int pauses(char **command)
 	return 0;
 }
 
+static int hog(const char *dir, long names)
+{
+	struct sched_param first = { .sched_priority = 50 };
+
+	must(!sched_setscheduler(0, SCHED_FIFO, &first), "sched_setscheduler");
+	for (long n = 0; n < names; n++)
+		miss(dir, "hog", n);
+	hold_processor();
+	printf("hog %ld names\n", names);
+	return 0;
+}
+
 static int usage(void)
 {
 	printf("BROKEN usage\n");
@@ -410,6 +426,8 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (!strcmp(what, "flood"))
 		return flood(argv[2], atol(argv[3]), argc > 4 ? atoi(argv[4]) : 1);
+	if (!strcmp(what, "hog"))
+		return hog(argv[2], atol(argv[3]));
 	if (!strcmp(what, "again") && argc > 4)
 		return again(argv[2], atol(argv[3]), atol(argv[4]));
 	if (!strcmp(what, "beside") && argc > 5)
