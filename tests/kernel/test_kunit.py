@@ -45,7 +45,11 @@ CASES = [
     "sysctl_test_register_sysctl_duplicate",
     "all_are_given_out_once",
     "race_of_all_cpus",
+    "race_for_others_numbers",
     "a_method_finds_its_file_until_it_ends",
+    "a_group_is_made_whole_or_not_at_all",
+    "an_object_whose_files_can_not_be_made_is_not_there",
+    "direct_xmit_test_run",
 ]
 
 
