@@ -11,6 +11,12 @@
  *		tasks make namespaces and devices in them, move devices between them,
  *		and give them up; all that goes wrong goes wrong for a reason that is
  *		allowed
+ *	netns hold
+ *		leaves its processor to nobody, as a real-time task, from when there is a
+ *		file /held until there is a file /stop
+ *	netns backlog CPUS
+ *		sends packets in a namespace whose devices have them received by CPUS,
+ *		as rps_default_mask takes them, and gives it up
  *	netns gone TASKS
  *		each opens a file of a table and gives up its namespace; the file stays,
  *		and when the table is gone all that is done with it is refused
@@ -25,6 +31,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if_link.h>
+#include <linux/if_packet.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
@@ -235,9 +242,75 @@ static int listens(void)
 	return sock;
 }
 
-#define HELD 4
+/* Frames that differ in nothing; a destination that is everybody's. */
+static void send_frames(const char *name, int frames)
+{
+	unsigned char frame[60] = { [12] = 0x08, 0x00, 0x45, 0, 0, 46, [22] = 64, 17 };
+	struct sockaddr_ll to = { .sll_family = AF_PACKET, .sll_ifindex = if_nametoindex(name) };
+	int sock = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
 
-static void note(int error)
+	must(sock >= 0, "socket");
+	memset(frame, 0xff, 6);
+	for (int n = 0; n < frames; n++)
+		must(sendto(sock, frame, sizeof(frame), 0, (void *)&to, sizeof(to)) > 0, "sendto");
+	close(sock);
+}
+
+/* Until packets are not dropped: a work item says so, under RTNL, which is taken after it. */
+static void wait_for_carrier(const char *name)
+{
+	int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq state = { 0 };
+	double began = now();
+
+	must(sock >= 0, "socket");
+	strcpy(state.ifr_name, name);
+	do {
+		must(now() - began < 60, "no carrier");
+		usleep(10000);
+		must(!ioctl(sock, SIOCGIFFLAGS, &state), "flags");
+	} while (!(state.ifr_flags & IFF_RUNNING));
+	close(sock);
+	must(!up(name), name);
+}
+
+static int backlog(const char *cpus)
+{
+	int fd, here;
+
+	must(!unshare(CLONE_NEWNET), "unshare");
+	here = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	fd = open("/proc/sys/net/core/rps_default_mask", O_WRONLY | O_CLOEXEC);
+	must(here >= 0 && fd >= 0, "open");
+	must(write(fd, cpus, strlen(cpus)) > 0, "rps_default_mask");
+	must(!pair("one", "other", here) && !up("one") && !up("other"), "veth");
+	wait_for_carrier("one");
+	send_frames("one", 20);
+	printf("backlog 20 frames\n");
+	return 0;
+}
+
+#define HELD 4
+#define KNOWN 8
+
+/* A namespace, a socket or -1, and devices that were made there. */
+struct place {
+	int net, sock;
+	char known[KNOWN][IFNAMSIZ];
+};
+
+/* One of its devices, if there is one. */
+static char *known_of(struct place *place)
+{
+	int first = dice(KNOWN);
+
+	for (int n = 0; n < KNOWN; n++)
+		if (*place->known[(first + n) % KNOWN])
+			return place->known[(first + n) % KNOWN];
+	return NULL;
+}
+
+static int note(int error)
 {
 	/* What the other one was has gone, has that name, or there is no such kind. */
 	static const int allowed[] = { ENODEV, EEXIST, EINVAL, EOPNOTSUPP, ENOMEM, EBUSY,
@@ -245,34 +318,35 @@ static void note(int error)
 
 	if (!error) {
 		storm->linked++;
-		return;
+		return 1;
 	}
 	storm->refused++;
 	for (unsigned int n = 0; n < sizeof(allowed) / sizeof(*allowed); n++)
 		if (error == allowed[n])
-			return;
+			return 0;
 	errno = error;
 	must(0, "rtnetlink");
+	return 0;
 }
 
 static void weather(int me)
 {
-	int held[HELD], socks[HELD];
-	char name[IFNAMSIZ], peer[IFNAMSIZ];
+	struct place places[HELD] = { 0 }, *here, *there;
+	char name[IFNAMSIZ], peer[IFNAMSIZ], *known;
 	long n = 0;
 
 	seed = me * 7919 + 1;
 	for (int i = 0; i < HELD; i++) {
 		must(!unshare(CLONE_NEWNET), "unshare");
-		held[i] = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-		must(held[i] >= 0, "open");
-		socks[i] = -1;
+		places[i].net = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+		must(places[i].net >= 0, "open");
+		places[i].sock = -1;
 	}
 	storm->ready++;
 	while (!storm->stop) {
-		int here = dice(HELD), there = dice(HELD);
-
-		must(!setns(held[here], CLONE_NEWNET), "setns");
+		here = &places[dice(HELD)];
+		there = &places[dice(HELD)];
+		must(!setns(here->net, CLONE_NEWNET), "setns");
 		send_some();
 		snprintf(name, sizeof(name), "d%d.%ld", me, n++ % 50);
 		snprintf(peer, sizeof(peer), "p%d.%ld", me, n % 50);
@@ -280,36 +354,43 @@ static void weather(int me)
 		case 0:
 		case 1:
 			/* The one that goes takes with it what is in it. */
-			close(held[there]);
-			if (socks[there] >= 0)
-				close(socks[there]);
+			close(there->net);
+			if (there->sock >= 0)
+				close(there->sock);
+			memset(there, 0, sizeof(*there));
 			if (unshare(CLONE_NEWNET)) {
 				must(errno == ENOMEM || errno == ENOSPC, "unshare");
-				held[there] = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-				socks[there] = -1;
+				there->net = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+				there->sock = -1;
 				break;
 			}
-			held[there] = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-			must(held[there] >= 0, "open");
-			socks[there] = dice(2) ? listens() : -1;
+			there->net = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+			must(there->net >= 0, "open");
+			there->sock = dice(2) ? listens() : -1;
 			storm->made++;
 			note(up("lo"));
 			break;
 		case 2:
 		case 3:
-			note(pair(name, peer, held[there]));
+			if (note(pair(name, peer, there->net)))
+				strcpy(here->known[dice(KNOWN)], name);
 			break;
 		case 4:
-			note(simple(name, "dummy"));
+			if (note(simple(name, "dummy")))
+				strcpy(here->known[dice(KNOWN)], name);
 			note(up(name));
 			break;
 		case 5:
-			note(move(name, held[there]));
+			known = known_of(here);
+			if (here == there || !known || !note(move(known, there->net)))
+				break;
+			strcpy(there->known[dice(KNOWN)], known);
+			*known = 0;
 			storm->moved++;
 			break;
 		case 6:
 			note(simple(name, "dummy"));
-			note(stacked(peer, dice(2) ? "macvlan" : "ipvlan", name, held[there]));
+			note(stacked(peer, dice(2) ? "macvlan" : "ipvlan", name, there->net));
 			break;
 		case 7:
 			note(simple(name, "bridge"));
@@ -390,6 +471,12 @@ int main(int argc, char **argv)
 	const char *what = argc > 2 ? argv[1] : "";
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (argc == 2 && !strcmp(argv[1], "hold")) {
+		hold_processor();
+		return 0;
+	}
+	if (!strcmp(what, "backlog"))
+		return backlog(argv[2]);
 	if (!strcmp(what, "churn") && argc > 3)
 		return churn(atoi(argv[2]), atol(argv[3]));
 	if (!strcmp(what, "beside") && argc > 3)

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Datapaths of Open vSwitch whose device is in another namespace, while both go.
+ *
+ *	datapath TIMES
+ *		makes a namespace with a datapath, moves its device to another one, and
+ *		gives both up: the one first, or the other, or both at once
+ *
+ * It says how many devices it moved.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/genetlink.h>
+#include <linux/if_link.h>
+#include <linux/openvswitch.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common.h"
+#include "link.h"
+
+struct generic {
+	struct nlmsghdr head;
+	struct genlmsghdr command;
+	char data[256];
+};
+
+static void add(struct generic *one, int type, const void *data, int size)
+{
+	struct nlattr *at = (void *)one + NLMSG_ALIGN(one->head.nlmsg_len);
+
+	at->nla_type = type;
+	at->nla_len = NLA_HDRLEN + size;
+	memcpy((void *)at + NLA_HDRLEN, data, size);
+	one->head.nlmsg_len = NLMSG_ALIGN(one->head.nlmsg_len) + NLA_ALIGN(at->nla_len);
+}
+
+/* The answer is put where the question was. */
+static void ask_generic(struct generic *one, const char *what)
+{
+	int sock = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_GENERIC);
+	struct nlmsgerr *error = NLMSG_DATA(&one->head);
+	ssize_t got;
+
+	must(sock >= 0, "generic netlink");
+	one->head.nlmsg_flags |= NLM_F_REQUEST;
+	must(send(sock, one, one->head.nlmsg_len, 0) == one->head.nlmsg_len, what);
+	got = recv(sock, one, sizeof(*one), 0);
+	close(sock);
+	must(got > 0, what);
+	if (one->head.nlmsg_type == NLMSG_ERROR && error->error) {
+		errno = -error->error;
+		must(0, what);
+	}
+}
+
+static int family(const char *name)
+{
+	struct generic one = {
+		.head = { .nlmsg_len = NLMSG_LENGTH(GENL_HDRLEN), .nlmsg_type = GENL_ID_CTRL },
+		.command = { .cmd = CTRL_CMD_GETFAMILY, .version = 1 },
+	};
+	struct nlattr *at;
+
+	add(&one, CTRL_ATTR_FAMILY_NAME, name, strlen(name) + 1);
+	ask_generic(&one, name);
+	for (at = (void *)one.data; (void *)at < (void *)&one + one.head.nlmsg_len;
+	     at = (void *)at + NLA_ALIGN(at->nla_len))
+		if (at->nla_type == CTRL_ATTR_FAMILY_ID)
+			return *(unsigned short *)((void *)at + NLA_HDRLEN);
+	must(0, "number of a family");
+	return 0;
+}
+
+/* A datapath, and a device of it besides the one of its own name, which can't be moved. */
+static void make(const char *name)
+{
+	struct generic datapath = {
+		.head = { .nlmsg_len = NLMSG_LENGTH(GENL_HDRLEN) + sizeof(struct ovs_header),
+			  .nlmsg_type = family(OVS_DATAPATH_FAMILY), .nlmsg_flags = NLM_F_ACK },
+		.command = { .cmd = OVS_DP_CMD_NEW, .version = OVS_DATAPATH_VERSION },
+	};
+	struct generic port = {
+		.head = { .nlmsg_len = NLMSG_LENGTH(GENL_HDRLEN) + sizeof(struct ovs_header),
+			  .nlmsg_type = family(OVS_VPORT_FAMILY), .nlmsg_flags = NLM_F_ACK },
+		.command = { .cmd = OVS_VPORT_CMD_NEW, .version = OVS_VPORT_VERSION },
+	};
+	struct ovs_header *of = (void *)port.data;
+	unsigned int nobody = 0, internal = OVS_VPORT_TYPE_INTERNAL;
+
+	add(&datapath, OVS_DP_ATTR_NAME, "datapath", sizeof("datapath"));
+	add(&datapath, OVS_DP_ATTR_UPCALL_PID, &nobody, sizeof(nobody));
+	ask_generic(&datapath, "a datapath");
+
+	of->dp_ifindex = if_nametoindex("datapath");
+	add(&port, OVS_VPORT_ATTR_TYPE, &internal, sizeof(internal));
+	add(&port, OVS_VPORT_ATTR_NAME, name, strlen(name) + 1);
+	add(&port, OVS_VPORT_ATTR_UPCALL_PID, &nobody, sizeof(nobody));
+	ask_generic(&port, "a port");
+}
+
+static int namespace(void)
+{
+	int fd;
+
+	must(!unshare(CLONE_NEWNET), "unshare");
+	fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	must(fd >= 0, "open");
+	return fd;
+}
+
+static void move(const char *name, int fd)
+{
+	struct request one = request(RTM_NEWLINK, 0);
+
+	attribute(&one, IFLA_IFNAME, name, strlen(name) + 1);
+	attribute(&one, IFLA_NET_NS_FD, &fd, sizeof(fd));
+	errno = ask(&one);
+	must(!errno, "move");
+}
+
+int main(int argc, char **argv)
+{
+	int first = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	int times = argc > 1 ? atoi(argv[1]) : 0;
+
+	must(first >= 0 && times > 0, "usage");
+	for (int n = 0; n < times; n++) {
+		int there = namespace(), here = namespace();
+		char name[IFNAMSIZ];
+
+		snprintf(name, sizeof(name), "port%d", n);
+		make(name);
+		move(name, there);
+		must(!setns(first, CLONE_NEWNET), "setns");
+		close(n % 2 ? here : there);
+		/* So long that the first one is on its way, or not even so. */
+		usleep(n % 3 * 10000);
+		close(n % 2 ? there : here);
+	}
+	printf("datapath %d devices moved\n", times);
+	return 0;
+}
