@@ -102,10 +102,10 @@ def compare_command(
 ) -> int:
     """Measure two kernels with the same workloads and show what changed.
 
-    BEFORE and AFTER are kernels, as --kernel of check names them, or saved
-    results (*.json, *.json.gz): partywall compare stock partywall. A workload that
-    fails on one of them is left out, and named. --fail-held and --fail-growth are of
-    all that AFTER has.
+    BEFORE and AFTER are kernels, as --kernel of check names them, trees of Linux
+    and their images among them, or saved results (*.json, *.json.gz): partywall
+    compare stock ~/linux. A workload that fails on one of them is left out, and
+    named. --fail-held and --fail-growth are of all that AFTER has.
     """
     profile = profiles.load(profile_name)
     chosen = workloads.select_any(names)

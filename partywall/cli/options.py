@@ -214,7 +214,8 @@ def kernel_options(command: FC) -> FC:
         show_default=True,
         metavar="KERNEL",
         help="debian, debian:6.1, debian:PACKAGE, debian@trixie-backports, stock, partywall, "
-        "partywall@7.3; PATH/bzImage with --vmlinux, and --modules if it has any.",
+        "partywall@7.3; a tree of Linux, which is built; PATH/bzImage of a build, with --vmlinux "
+        "if that is elsewhere, and --modules if it has any.",
     )(command)
 
 

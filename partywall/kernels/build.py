@@ -23,7 +23,7 @@ from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
 from partywall.kernels import bisect, series
 from partywall.kernels.git import GitProblem, git
-from partywall.kernels.kernel import Kernel
+from partywall.kernels.kernel import BZIMAGE, Kernel
 from partywall.kernels.make import ENVIRONMENT, Make, compiler_version
 from partywall.kernels.series import bases, source
 from partywall.kernels.sources import debian
@@ -175,7 +175,7 @@ def _compile(
     make(version, f"INSTALL_MOD_PATH={into}", "modules_install")
     for link in into.glob("lib/modules/*/build"):
         link.unlink()
-    shutil.copy(output / "arch" / "x86" / "boot" / "bzImage", into / "bzImage")
+    shutil.copy(output / BZIMAGE, into / "bzImage")
     shutil.copy(output / "vmlinux", into / "vmlinux")
     shutil.copy(output / ".config", into / "config")
 
@@ -380,8 +380,16 @@ def working_tree(
         git(tree, "clean", "-fdxq")
 
 
+def is_linux(folder: Path) -> bool:
+    """Return whether a folder is a tree of Linux, whatever its name is."""
+    try:
+        return (folder / "Kbuild").is_file() and (folder / "kernel").is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def _require_linux(tree: Path, name: str) -> None:
-    if not (tree / "Kbuild").is_file() or not (tree / "kernel").is_dir():
+    if not is_linux(tree):
         raise UsageProblem(f"{name} is no tree of Linux", "partywall kernel-tree DIR makes one")
 
 
@@ -413,7 +421,8 @@ def from_tree(tree: Path, variant: Variant, progress: Progress) -> Kernel:
     _require_linux(tree, str(tree))
     if (tree / ".config").exists() or (tree / "include" / "config").exists():
         raise UsageProblem(
-            f"{tree} was built in, so it can't be built elsewhere", f"make -C {tree} mrproper"
+            f"{tree} was built in, so it can't be built elsewhere",
+            f"give {tree / BZIMAGE}, or make -C {tree} mrproper",
         )
     base = bases.of_tree(tree)
     over = fragments(variant, base)

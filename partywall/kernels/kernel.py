@@ -15,6 +15,9 @@ from pathlib import Path
 from partywall.core import elf
 from partywall.core.errors import UsageProblem
 
+BZIMAGE = Path("arch/x86/boot/bzImage")
+"""Where a build leaves its image, from the folder that it was made in."""
+
 
 @dataclass(frozen=True)
 class Kernel:

@@ -194,9 +194,26 @@ def test_a_tree_that_was_built_in_says_how_to_clean_it(tmp_path: Path) -> None:
     (tmp_path / "kernel").mkdir()
     (tmp_path / "Kbuild").touch()
     (tmp_path / ".config").touch()
-    with pytest.raises(UsageProblem, match="was built in") as caught:
-        built.get(Request("debian", tree=tmp_path), Quiet())
-    assert "mrproper" in (caught.value.hint or "")
+    # By the option, and by its name alone.
+    for request in (Request("debian", tree=tmp_path), Request(str(tmp_path))):
+        assert built.understands(request)
+        with pytest.raises(UsageProblem, match="was built in") as caught:
+            built.get(request, Quiet())
+        assert "mrproper" in (caught.value.hint or "")
+        assert str(tmp_path / "arch/x86/boot/bzImage") in (caught.value.hint or "")
+
+
+def test_a_tree_is_known_without_a_slash_in_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = tmp_path / "linux"
+    (tree / "kernel").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert not built.understands(Request("linux"))
+    (tree / "Kbuild").touch()
+    assert built.understands(Request("linux"))
+    monkeypatch.chdir(tree)
+    assert built.understands(Request("."))
 
 
 MAKE = r"""

@@ -148,6 +148,28 @@ def test_a_kernel_of_files(tmp_path: Path, image: Path) -> None:
     assert found.modules is None
 
 
+@pytest.mark.parametrize("place", ["arch/x86/boot", "."])
+def test_the_vmlinux_of_a_build_is_found(tmp_path: Path, place: str) -> None:
+    debug = vmlinux(tmp_path)
+    (tmp_path / place).mkdir(parents=True, exist_ok=True)
+    image = tmp_path / place / "bzImage"
+    image.write_bytes(image_bytes())
+    (tmp_path / ".config").write_text("CONFIG_NET_NS=y\n")
+    found = asked(image)
+    assert (found.vmlinux, found.config) == (debug, "CONFIG_NET_NS=y\n")
+    # As arch/x86_64/boot/bzImage is one of each build.
+    link = tmp_path / "link"
+    link.symlink_to(image)
+    assert asked(link).vmlinux == debug
+    (tmp_path / "other").mkdir()
+    assert asked(image, vmlinux=debug.rename(tmp_path / "other" / "vmlinux")).release == RELEASE
+
+
+def test_the_vmlinux_of_a_release_is_found(tmp_path: Path, image: Path) -> None:
+    debug = vmlinux(tmp_path).rename(tmp_path / f"vmlinux-{RELEASE}")
+    assert asked(image).vmlinux == debug
+
+
 def test_an_image_without_vmlinux_is_refused(image: Path) -> None:
     with pytest.raises(UsageProblem) as caught:
         asked(image)
@@ -228,7 +250,7 @@ def test_debian_brings_its_own_files(tmp_path: Path) -> None:
             asked("debian", **more)
 
 
-def test_a_folder_is_no_kernel(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_tree_is_no_kernel(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem) as caught:
         asked(tmp_path)
     assert str(tmp_path) in caught.value.message

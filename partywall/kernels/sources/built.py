@@ -3,11 +3,13 @@
 
 ``stock`` is Debian's source as it is, ``partywall`` the same with our series, of
 Linux 6.12 or of the version behind an at sign. ``+debug`` and the like behind the
-name add fragments of configuration.
+name add fragments of configuration. A tree is also a kernel's name: the path of its folder.
 """
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from partywall.core.errors import UsageProblem
@@ -23,14 +25,24 @@ FORMS = (
     "stock",
     "partywall",
     "either with @VERSION (stock@7.3) and +VARIANT behind it",
-    "--kernel-tree DIR",
+    "the folder of a tree of Linux",
 )
 _NAMES = ("stock", "partywall")
 
 
 def understands(request: Request) -> bool:
     """``stock`` or ``partywall``, or a folder given as a tree."""
-    return request.tree is not None or _parted(request.kernel)[0] in _NAMES
+    return _parted(request.kernel)[0] in _NAMES or _tree(request) is not None
+
+
+def _tree(request: Request) -> Path | None:
+    """The folder of a tree, if one is meant."""
+    if request.tree is not None:
+        return request.tree
+    # A name without a slash may be anything's; `debian` is a folder of this program's, too.
+    if "/" not in request.kernel and not build.is_linux(Path(request.kernel)):
+        return None
+    return Path(request.kernel) if os.path.isdir(request.kernel) else None  # noqa: PTH112 (never raises)
 
 
 def _parted(kernel: str) -> tuple[str, str | None, tuple[str, ...]]:
@@ -49,8 +61,9 @@ def get(request: Request, progress: Progress) -> Kernel:
         )
     name, version, fragments = _parted(request.kernel)
     variant = build.Variant(fragments)
-    if request.tree is not None:
-        return build.from_tree(request.tree, variant, progress)
+    tree = _tree(request) if request.tree is not None or name not in _NAMES else None
+    if tree is not None:
+        return build.from_tree(tree, variant if request.tree else build.Variant(()), progress)
     base = bases.get() if version is None else bases.get(version)
     patches = series.read(base.folder) if name == "partywall" else []
     title = name if version is None else f"{name}@{base.version}"

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A kernel whose files are on this machine: ``--kernel PATH --vmlinux PATH``."""
+"""A kernel whose files are on this machine: ``--kernel PATH --vmlinux PATH``.
+
+In the folder that a kernel was built in its vmlinux is found by itself.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,13 @@ from typing import TYPE_CHECKING
 from partywall.core import elf
 from partywall.core.errors import UsageProblem
 from partywall.core.progress import Progress
-from partywall.kernels.kernel import Kernel, embedded_config
+from partywall.kernels.kernel import BZIMAGE, Kernel, embedded_config
 from partywall.kernels.modules import release_of
 
 if TYPE_CHECKING:
     from partywall.kernels.resolve import Request
 
-FORMS = ("PATH/bzImage with --vmlinux PATH/vmlinux",)
+FORMS = ("PATH/bzImage, with --vmlinux PATH/vmlinux where it is not found",)
 
 
 def understands(request: Request) -> bool:
@@ -38,9 +41,7 @@ def image_version(image: Path) -> str:
     except OSError as error:
         raise UsageProblem(f"{image}: {error.strerror}", "give a bzImage with --kernel") from error
     if len(head) < 0x210 or head[0x202:0x206] != b"HdrS":
-        raise UsageProblem(
-            f"{image} is no x86 bzImage", "it is arch/x86/boot/bzImage in a build's folder"
-        )
+        raise UsageProblem(f"{image} is no x86 bzImage", f"it is {BZIMAGE} in a build's folder")
     (offset,) = struct.unpack_from("<H", head, 0x20E)
     text = head[offset + 0x200 :].split(b"\0", 1)[0] if offset else b""
     return text.decode(errors="replace")
@@ -81,6 +82,15 @@ def _modules(directory: Path, release: str) -> Path:
     return directory
 
 
+def _vmlinux(image: Path, release: str) -> Path | None:
+    """That of the folder that an image was built in, or one beside the image."""
+    image = image.resolve()
+    folders = [image.parents[3]] if image.parts[-4:] == BZIMAGE.parts else []
+    found = [folder / "vmlinux" for folder in [*folders, image.parent]]
+    found.append(image.parent / f"vmlinux-{release}")
+    return next((path for path in found if path.is_file()), None)
+
+
 def _config(vmlinux: Path, release: str) -> str | None:
     for path in (vmlinux.parent / ".config", vmlinux.parent / f"config-{release}"):
         if path.is_file():
@@ -92,19 +102,19 @@ def get(request: Request, progress: Progress) -> Kernel:
     """The kernel, once image, vmlinux and modules are proven to belong together."""
     image = Path(request.kernel)
     version = image_version(image)
-    if request.vmlinux is None:
+    release = version.split(" ", 1)[0]
+    vmlinux = request.vmlinux or _vmlinux(image, release)
+    if vmlinux is None:
         raise UsageProblem(
             f"{image} alone does not tell the names of its data",
-            "give --vmlinux PATH/vmlinux too; to a command that has no such option give results, "
-            "saved by partywall check --output",
+            f"put its vmlinux beside it or leave it in {BZIMAGE}, or give --vmlinux PATH/vmlinux",
         )
-    banner = _banner(request.vmlinux)
-    release = version.split(" ", 1)[0]
+    banner = _banner(vmlinux)
     if not same_build(version, banner):
         other = banner.removeprefix("Linux version ").split(" ", 1)[0]
         detail = f"{other} and {release}" if other != release else f"two builds of {release}"
         raise UsageProblem(
-            f"{request.vmlinux} is of another kernel than {image} ({detail})",
+            f"{vmlinux} is of another kernel than {image} ({detail})",
             "give the vmlinux of the same build",
         )
     modules = None if request.modules is None else _modules(request.modules, release)
@@ -112,8 +122,8 @@ def get(request: Request, progress: Progress) -> Kernel:
         source=str(image),
         release=release,
         image=image,
-        vmlinux=request.vmlinux,
+        vmlinux=vmlinux,
         modules=modules,
         debug_modules=modules,
-        config=_config(request.vmlinux, release),
+        config=_config(vmlinux, release),
     )
