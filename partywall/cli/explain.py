@@ -22,6 +22,7 @@ from partywall.cli.options import (
 from partywall.cli.readers import Reader
 from partywall.model import profiles
 from partywall.report import explain as view
+from partywall.report.words import plain
 from partywall.results import document, store
 from partywall.results.named import named
 
@@ -70,6 +71,13 @@ def explain_command(
     result = store.load(file or store.newest(folder))
     wanted = named(result, names)
     found = explain(result, profile, wanted, at)
+    fewer = {one.at for one in found.workloads if at is not None and one.at < at}
+    if fewer:
+        told = " and ".join(map(str, sorted(fewer)))
+        click.echo(
+            f"{plain(profile.name)} has {profile.cores} cores: figures are for {told} containers",
+            err=True,
+        )
     status = 0
     if run_it:
         with progress_on_terminal() as progress:

@@ -667,6 +667,10 @@ def test_what_would_help_is_told_of_a_saved_result(partywall: Partywall, saved: 
     assert [one["at"] for one in found["workloads"]] == [16, 16]
     assert found["checked"] is None
     refused(partywall("explain", saved, "-w", "fork"), USAGE, "fork", "signal")
+    few = partywall("explain", saved, "--json", "--at", "512")
+    assert {one["at"] for one in json.loads(few.out)["workloads"]} == {64}
+    assert "has 64 cores: figures are for 64 containers" in few.err
+    assert "cores" not in partywall("explain", saved, "--json", "--at", "64").err
     refused(partywall("explain", saved, "--at", "0"), USAGE, "--at")
 
 
