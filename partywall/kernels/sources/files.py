@@ -85,7 +85,8 @@ def _modules(directory: Path, release: str) -> Path:
 def _vmlinux(image: Path, release: str) -> Path | None:
     """That of the folder that an image was built in, or one beside the image."""
     image = image.resolve()
-    folders = [image.parents[3]] if image.parts[-4:] == BZIMAGE.parts else []
+    depth = len(BZIMAGE.parts)
+    folders = [image.parents[depth - 1]] if image.parts[-depth:] == BZIMAGE.parts else []
     found = [folder / "vmlinux" for folder in [*folders, image.parent]]
     found.append(image.parent / f"vmlinux-{release}")
     return next((path for path in found if path.is_file()), None)
