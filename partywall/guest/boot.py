@@ -22,6 +22,7 @@ from qemu.qmp import QMPError
 from partywall.core import cache, folders
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress
+from partywall.core.tied import TIED, checked
 from partywall.guest import image, processor
 from partywall.guest.cpio import Archive
 from partywall.guest.failures import died, said_in
@@ -166,7 +167,7 @@ class Guest:
         if s.disk is not None:
             room, machine = s.disk.machine(s.memory or memory(s.topology))
         words = [
-            *("setpriv", "--pdeathsig", "KILL", str(s.qemu.program)),
+            *(*TIED, str(s.qemu.program)),
             *accel[s.accel],
             *("-smp", str(cpus), "-m", room),
             *machine,
@@ -261,7 +262,7 @@ class Guest:
         snapshot = self.settings.snapshot
         with Path(os.devnull if snapshot is None else snapshot.state).open("rb") as state:
             self._process = subprocess.Popen(
-                self.command(),
+                checked(self.command()),
                 stdin=state,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
