@@ -19,7 +19,7 @@ from drgn.helpers.linux.list import list_for_each_entry
 from drgn.helpers.linux.percpu import percpu_counter_sum
 from numpy.typing import NDArray
 
-from partywall.analyse.names.fields import field_at
+from partywall.analyse.names.fields import field_at, pointed_at
 from partywall.analyse.names.found import symbol_at
 from partywall.analyse.names.unreadable import UNREADABLE
 
@@ -124,18 +124,18 @@ class Counters:
     def name(self, index: int) -> str | None:
         """Return what a value is, by its place among those that are read.
 
-        None if it is a part of another one.
+        None if it is a part of another one, or of a pointer.
         """
         starts = [*self._regions, self._per_cpu[:2]]
         for start, size in starts:
             if index < size // 4:
                 name = self._at(start + 4 * index)
-                return None if name.partition(".")[0] in self._parted else name
+                return None if (name or "").partition(".")[0] in self._parted else name
             index -= size // 4
         return self._parted[index]
 
-    def _at(self, address: int) -> str:
-        """The variable at an address, and the field there."""
+    def _at(self, address: int) -> str | None:
+        """The variable at an address, and the field there; None if that is a pointer."""
         prog = self._prog
         variable, start = self._variable(address)
         if variable is None:
@@ -148,7 +148,13 @@ class Counters:
                 return str([one.name for one in constants if one.value == offset // 8][-1])
             known = prog[variable]
             # There may be others of its name.
-            path = field_at(prog, known.type_, offset, 4).path if known.address_ == start else None
+            if known.address_ != start:
+                path = None
+            elif pointed_at(known.type_, offset) is not None:
+                # A timer goes from list to list, by as much as it likes.
+                return None
+            else:
+                path = field_at(prog, known.type_, offset, 4).path
         except UNREADABLE:
             path = None
         if path is None:
