@@ -219,7 +219,8 @@ def _besides(workload: WorkloadResult, late: list[Wall]) -> Iterator[RenderableT
     )
     said += [words for words in kinds if words]
     if workload.sums is not None:
-        if workload.sums.handed_over:
+        # What is less than a wall may be is in what -w tells.
+        if workload.sums.handed_over > workload.threshold:
             said.append(f"handed over {rate(workload.sums.handed_over)} transfers/op")
         if workload.sums.rest:
             said.append(f"too seldom for a wall {rate(workload.sums.rest)}")
@@ -229,7 +230,7 @@ def _besides(workload: WorkloadResult, late: list[Wall]) -> Iterator[RenderableT
     if workload.inside:
         moved = sum(line.within for line in workload.inside)
         said.append(f"between CPUs of one container {rate(moved)}")
-    if workload.background_transfers:
+    if workload.background_transfers and not workload.isolated_itself:
         said.append(f"background {rate(workload.background_transfers)}")
     if not late and workload.deferred is not None and workload.deferred.sums.all:
         said.append(f"deferred work {rate(workload.deferred.sums.all)}")
