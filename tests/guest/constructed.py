@@ -213,9 +213,12 @@ PASSED_SHARE = (512 - 2 * 128) / 512
 
 
 def is_kernels(name: str) -> bool:
-    """Whether a wall is the scheduler's: who wakes a worker looks at the other CPUs."""
-    scheduler = ("kmalloc-2k: struct root_domain", "task_struct: struct task_struct")
-    return name in scheduler or name.startswith("runqueues of CPU")
+    """Whether a wall is the scheduler's or RCU's, not the module's.
+
+    Who wakes a worker looks at the other CPUs, and who leaves callbacks may begin a grace period.
+    """
+    theirs = ("kmalloc-2k: struct root_domain", "task_struct: struct task_struct", "rcu_state")
+    return name in theirs or name.startswith(("runqueues of CPU", "rcu_data of CPU"))
 
 
 def by_object(lines: Iterable[Line]) -> dict[str, list[Line]]:
