@@ -211,8 +211,6 @@ def _same(result: Result, progress: Progress) -> Kernel:
     hint = "check with that one by hand"
     if name == "debian":
         name = f"debian:linux-image-{result.kernel.release}"
-    elif "/" in name:
-        name = result.kernel.source
     elif name.partition("@")[0].partition("+")[0] not in ("stock", "partywall"):
         raise UsageProblem(f"the kernel of the result is none that can be had again: {name}", hint)
     try:

@@ -214,6 +214,11 @@ def test_a_tree_is_known_without_a_slash_in_its_name(
     assert built.understands(Request("linux"))
     monkeypatch.chdir(tree)
     assert built.understands(Request("."))
+    # Whatever is there: what is meant if nothing is said.
+    tree.rename(tmp_path / "debian")
+    monkeypatch.chdir(tmp_path)
+    assert not built.understands(Request("debian"))
+    assert built.understands(Request("./debian"))
 
 
 MAKE = r"""

@@ -17,9 +17,10 @@ from partywall.core.tied import TIED, checked
 SAYS = [*TIED, "sh", "-c", 'echo "$@"', "says", "two words", "$HOME"]
 
 
-def sleeps(process: int) -> bool:
+def runs(process: int) -> bool:
+    """Return whether a process is there, and not only its end that nobody has asked for."""
     try:
-        return Path(f"/proc/{process}/comm").read_text() == "sleep\n"
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
 
@@ -54,7 +55,10 @@ def test_it_ends_with_who_has_started_it(tmp_path: Path) -> None:
     while not told.exists() or not told.read_text().strip():
         time.sleep(0.01)
     child = int(told.read_text())
+    assert runs(child)
     parent.send_signal(signal.SIGKILL)
     parent.wait()
-    while sleeps(child):
+    deadline = time.monotonic() + 60
+    while runs(child):
+        assert time.monotonic() < deadline
         time.sleep(0.01)

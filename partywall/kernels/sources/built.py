@@ -9,6 +9,7 @@ name add fragments of configuration. A tree is also a kernel's name: the path of
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,8 +40,10 @@ def _tree(request: Request) -> Path | None:
     """The folder of a tree, if one is meant."""
     if request.tree is not None:
         return request.tree
-    # A name without a slash may be anything's; `debian` is a folder of this program's, too.
-    if "/" not in request.kernel and not build.is_linux(Path(request.kernel)):
+    # A name without a slash may be anything's, and Debian's kernels have theirs.
+    if "/" not in request.kernel and (
+        re.split("[:@]", request.kernel)[0] == "debian" or not build.is_linux(Path(request.kernel))
+    ):
         return None
     return Path(request.kernel) if os.path.isdir(request.kernel) else None  # noqa: PTH112 (never raises)
 

@@ -84,11 +84,12 @@ def _modules(directory: Path, release: str) -> Path:
 
 def _vmlinux(image: Path, release: str) -> Path | None:
     """That of the folder that an image was built in, or one beside the image."""
+    beside = image.absolute().parent
     image = image.resolve()
     depth = len(BZIMAGE.parts)
     folders = [image.parents[depth - 1]] if image.parts[-depth:] == BZIMAGE.parts else []
-    found = [folder / "vmlinux" for folder in [*folders, image.parent]]
-    found.append(image.parent / f"vmlinux-{release}")
+    found = [folder / "vmlinux" for folder in [*folders, image.parent, beside]]
+    found += [folder / f"vmlinux-{release}" for folder in (image.parent, beside)]
     return next((path for path in found if path.is_file()), None)
 
 
