@@ -52,17 +52,18 @@ def test_redis_is_measured_by_the_request(check: Callable[..., Checked]) -> None
 def test_a_client_in_a_container_of_its_own_asks_over_a_bridge(
     check: Callable[..., Checked], peer: str, cpus: int
 ) -> None:
-    words = ("-n", "2", "--debian", PACKAGES, "--client", FAR_CLIENT, "--count", "tcp_sendmsg")
+    words = ("-n", "2", "--debian", PACKAGES, "--client", FAR_CLIENT)
+    counted = ("--count", "tcp_sendmsg", "--count", "drain_stock")
     server = (*SERVER, "--bind", "0.0.0.0")
-    (found,) = check(*words, "--peer", peer, "--", *server).result.workloads
+    (found,) = check(*words, *counted, "--peer", peer, "--", *server).result.workloads
     assert found.topology.cpus == cpus
-    (sent,) = [call.per_op for call in found.calls]
-    assert sent == pytest.approx(2.0, rel=0.02)
+    calls = {call.function: call.per_op for call in found.calls}
+    assert calls["tcp_sendmsg"] == pytest.approx(2.0, rel=0.02)
     # A CPU of 6.12 has stock of one memory cgroup: who takes turns with another one there charges
-    # each time, in what all have above them, if his socket is given back a page each time, which
-    # depends on what it was sent before; who does not, once for 64 pages.
+    # each time, in what all have above them; who does not, once for 64 pages. That the former is a
+    # wall was not seen in each boot: the same calls came to 4.7 transfers and to none.
     shared = sum(wall.transfers for wall in found.objects if "struct mem_cgroup" in wall.name)
-    assert shared < 0.2 or peer == "same-cpus"
+    assert calls["drain_stock"] > 1 if peer == "same-cpus" else shared < 0.2
     # What comes from outside is routed, by one entry for all that is sent into the bridge.
     assert found.deferred is not None
     routed = [wall for wall in found.deferred.objects if "struct rtable" in wall.name]
