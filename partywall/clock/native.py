@@ -28,6 +28,7 @@ from typing import BinaryIO
 from partywall.core import folders
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
+from partywall.core.tied import TIED, checked
 from partywall.guest import image, oci
 from partywall.workloads import Workload, build_workload
 
@@ -213,13 +214,15 @@ class Machine:
         self._serial += 1
         self._live.append(
             subprocess.Popen(
-                [
-                    *("setpriv", "--pdeathsig", "KILL"),
-                    *("unshare", "--pid", "--fork", "--kill-child=KILL", "--mount-proc"),
-                    *(str(self._crun), "--root", str(self._folder / "state")),
-                    *("--cgroup-manager=disabled", "run"),
-                    *("--bundle", str(bundle), f"c{self._serial}"),
-                ],
+                checked(
+                    [
+                        *(*TIED, "unshare", "--pid", "--fork", "--kill-child=KILL"),
+                        *("--mount-proc", str(self._crun)),
+                        *("--root", str(self._folder / "state")),
+                        *("--cgroup-manager=disabled", "run"),
+                        *("--bundle", str(bundle), f"c{self._serial}"),
+                    ]
+                ),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
