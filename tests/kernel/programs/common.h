@@ -50,17 +50,21 @@ static inline void callbacks_called(void)
 }
 
 /*
- * Leaves the processor to nobody, as a real-time task, from when there is a file /held
- * until there is a file /stop. Others may still have a twentieth of it: see HELD_ALONE
- * in loads.py.
+ * Makes this a real-time task. Others may still have a twentieth of its processor: see
+ * HELD_ALONE in loads.py.
  */
-static inline void hold_processor(void)
+static inline void come_first(void)
 {
 	struct sched_param first = { .sched_priority = 50 };
-	int fd;
 
 	must(!sched_setscheduler(0, SCHED_FIFO, &first), "sched_setscheduler");
-	fd = open("/held", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+}
+
+/* Keeps the processor from when there is a file /held until there is a file /stop. */
+static inline void hold_processor(void)
+{
+	int fd = open("/held", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
 	must(fd >= 0, "/held");
 	while (access("/stop", F_OK))
 		;

@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/genetlink.h>
-#include <linux/if_link.h>
 #include <linux/openvswitch.h>
 #include <net/if.h>
 #include <sched.h>
@@ -115,16 +114,6 @@ static int namespace(void)
 	return fd;
 }
 
-static void move(const char *name, int fd)
-{
-	struct request one = request(RTM_NEWLINK, 0);
-
-	attribute(&one, IFLA_IFNAME, name, strlen(name) + 1);
-	attribute(&one, IFLA_NET_NS_FD, &fd, sizeof(fd));
-	errno = ask(&one);
-	must(!errno, "move");
-}
-
 int main(int argc, char **argv)
 {
 	int first = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -137,7 +126,8 @@ int main(int argc, char **argv)
 
 		snprintf(name, sizeof(name), "port%d", n);
 		make(name);
-		move(name, there);
+		errno = move(name, there);
+		must(!errno, "move");
 		must(!setns(first, CLONE_NEWNET), "setns");
 		close(n % 2 ? here : there);
 		/* So long that the first one is on its way, or not even so. */

@@ -3,6 +3,7 @@
 #ifndef LINK_H
 #define LINK_H
 
+#include <linux/if_link.h>
 #include <linux/rtnetlink.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -59,6 +60,16 @@ static inline struct request request(int type, int flags)
 		.link = { .ifi_family = AF_UNSPEC },
 	};
 	return one;
+}
+
+/* Moves a device to the namespace of @fd. */
+static inline int move(const char *name, int fd)
+{
+	struct request one = request(RTM_NEWLINK, 0);
+
+	attribute(&one, IFLA_IFNAME, name, strlen(name) + 1);
+	attribute(&one, IFLA_NET_NS_FD, &fd, sizeof(fd));
+	return ask(&one);
 }
 
 #endif

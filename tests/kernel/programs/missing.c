@@ -373,7 +373,6 @@ static int watch(const char *dir, long times)
 /* A task of the highest priority, on the processor of a command of the lowest. */
 static int pauses(char **command)
 {
-	struct sched_param first = { .sched_priority = 50 };
 	double longest = 0, last, at, total;
 	cpu_set_t one;
 	pid_t pid;
@@ -387,7 +386,7 @@ static int pauses(char **command)
 		must(0, command[0]);
 	}
 	must(!mlockall(MCL_CURRENT | MCL_FUTURE), "mlockall");
-	must(!sched_setscheduler(0, SCHED_FIFO, &first), "sched_setscheduler");
+	come_first();
 	total = last = now();
 	while (!waitpid(pid, NULL, WNOHANG)) {
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){ .tv_nsec = 200000 }, NULL);
@@ -403,9 +402,7 @@ static int pauses(char **command)
 
 static int hog(const char *dir, long names)
 {
-	struct sched_param first = { .sched_priority = 50 };
-
-	must(!sched_setscheduler(0, SCHED_FIFO, &first), "sched_setscheduler");
+	come_first();
 	for (long n = 0; n < names; n++)
 		miss(dir, "hog", n);
 	hold_processor();

@@ -192,15 +192,6 @@ static int up(const char *name)
 	return ask(&one);
 }
 
-static int move(const char *name, int fd)
-{
-	struct request one = request(RTM_NEWLINK, 0);
-
-	attribute(&one, IFLA_IFNAME, name, strlen(name) + 1);
-	attribute(&one, IFLA_NET_NS_FD, &fd, sizeof(fd));
-	return ask(&one);
-}
-
 /* A stacked device of @kind on one of this namespace, itself in that of @fd. */
 static int stacked(const char *name, const char *kind, const char *lower, int fd)
 {
@@ -472,6 +463,7 @@ int main(int argc, char **argv)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc == 2 && !strcmp(argv[1], "hold")) {
+		come_first();
 		hold_processor();
 		return 0;
 	}
