@@ -218,15 +218,13 @@ def _besides(workload: WorkloadResult, late: list[Wall]) -> Iterator[RenderableT
         memory.verdict(workload),
     )
     said += [words for words in kinds if words]
-    if workload.sums is not None:
-        # What is less than a wall may be is in what -w tells.
-        if workload.sums.handed_over > workload.threshold:
-            said.append(f"handed over {rate(workload.sums.handed_over)} transfers/op")
-        if workload.sums.rest:
-            said.append(f"too seldom for a wall {rate(workload.sums.rest)}")
-    elif workload.passing:
-        moved = sum(group.transfers for group in workload.passing)
+    sums = workload.sums
+    moved = sum(one.transfers for one in workload.passing) if sums is None else sums.handed_over
+    # What is less than a wall may be is in what -w tells.
+    if moved > workload.threshold:
         said.append(f"handed over {rate(moved)} transfers/op")
+    if sums is not None and sums.rest:
+        said.append(f"too seldom for a wall {rate(sums.rest)}")
     if workload.inside:
         moved = sum(line.within for line in workload.inside)
         said.append(f"between CPUs of one container {rate(moved)}")

@@ -130,7 +130,9 @@ class Counters:
         for start, size in starts:
             if index < size // 4:
                 name = self._at(start + 4 * index)
-                return None if (name or "").partition(".")[0] in self._parted else name
+                if name is None or name.partition(".")[0] in self._parted:
+                    return None
+                return name
             index -= size // 4
         return self._parted[index]
 

@@ -40,12 +40,11 @@ def _tree(request: Request) -> Path | None:
     """The folder of a tree, if one is meant."""
     if request.tree is not None:
         return request.tree
-    # A name without a slash may be anything's, and Debian's kernels have theirs.
-    if "/" not in request.kernel and (
-        re.split("[:@]", request.kernel)[0] == "debian" or not build.is_linux(Path(request.kernel))
-    ):
-        return None
-    return Path(request.kernel) if os.path.isdir(request.kernel) else None  # noqa: PTH112 (never raises)
+    if "/" in request.kernel:
+        return Path(request.kernel) if os.path.isdir(request.kernel) else None  # noqa: PTH112 (never raises)
+    # Without a slash it may be a name, whatever folders are here.
+    named = re.split("[:@+]", request.kernel)[0] in ("debian", *_NAMES)
+    return None if named or not build.is_linux(Path(request.kernel)) else Path(request.kernel)
 
 
 def _parted(kernel: str) -> tuple[str, str | None, tuple[str, ...]]:
@@ -62,11 +61,12 @@ def get(request: Request, progress: Progress) -> Kernel:
             "--vmlinux and --modules belong to a kernel given as a file",
             "leave them out: what is built here brings both",
         )
-    name, version, fragments = _parted(request.kernel)
+    tree = _tree(request)
+    # There may be a plus sign in a path.
+    name, version, fragments = _parted("" if tree and not request.tree else request.kernel)
     variant = build.Variant(fragments)
-    tree = _tree(request) if request.tree is not None or name not in _NAMES else None
     if tree is not None:
-        return build.from_tree(tree, variant if request.tree else build.Variant(()), progress)
+        return build.from_tree(tree, variant, progress)
     base = bases.get() if version is None else bases.get(version)
     patches = series.read(base.folder) if name == "partywall" else []
     title = name if version is None else f"{name}@{base.version}"
