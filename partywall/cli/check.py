@@ -41,7 +41,7 @@ from partywall.core.errors import PartywallError, UsageProblem
 from partywall.core.topology import Profiles
 from partywall.kernels import Request
 from partywall.measure import beside, run
-from partywall.measure.ready import resolve, with_roots
+from partywall.measure.ready import resolve, unrooted, with_roots
 from partywall.model import profiles
 from partywall.report.terminal import Shown
 from partywall.results import store
@@ -144,7 +144,7 @@ def check(
     if apparmor != "shared" and unconfined:
         raise UsageProblem("--apparmor and --unconfined exclude each other", "leave one out")
     profile = profiles.load(profile_name)
-    chosen = program.workloads(names)
+    chosen = every = program.workloads(names)
     shape = program.shape(containers, cpus)
     fails = Limits(inf if fail_above is None else fail_above, fail_held, fail_growth)
     fails.check(chosen, shape)
@@ -173,6 +173,7 @@ def check(
             layers=("shared", "own") if layers == "both" else (layers,),
             profiles=apparmor,
             volatile=volatile,
+            rootless=unrooted(every, rootless),
             **({} if jobs is None else {"jobs": jobs}),
         )
         both = beside.beside(wanted, wanted.workloads, progress) if others else None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from partywall.cli.readers import Reader
 from partywall.core.errors import PartywallError, UsageProblem
 from partywall.kernels import Kernel, Request
 from partywall.measure import run
-from partywall.measure.ready import resolve, with_roots
+from partywall.measure.ready import resolve, unrooted, with_roots
 from partywall.model import profiles
 from partywall.report import compare as view
 from partywall.results import compare, document, store
@@ -114,10 +115,11 @@ def compare_command(
     fails = Limits(inf, fail_held, fail_growth)
     if not store.is_name(after):
         fails.check(chosen, shape)
-    failures: dict[str, PartywallError] = {}
+    every, failures = chosen, dict[str, PartywallError]()
     if not (store.is_name(before) and store.is_name(after)):
         with progress_on_terminal() as progress:
             chosen, failures = with_roots(chosen, progress)
+    more["rootless"] = unrooted(every, failures)
     # Both are made ready first: nothing is measured if one can't be.
     found: list[Result] = []
     for what, ready in [(what, _ready(what)) for what in (before, after)]:
@@ -146,4 +148,7 @@ def compare_command(
         write_html(html_file, found[0], found[1], profile)
     over = fail_above is not None and compared.worst > fail_above
     over = fails.broken_by(found[1]) or over
+    if not failures and not over:
+        bounds = replace(fails, transfers=inf if fail_above is None else fail_above)
+        bounds.check_whole(found[1])
     return _failed(failures) or (OVER_LIMIT if over else 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 import click
 
@@ -69,6 +70,18 @@ class Limits:
                     "check again, with QEMU 9.2 or later, or one that has modules: docs/waits.md",
                 )
         return False
+
+    def check_whole(self, saved: Result) -> None:
+        """UsageProblem if anything is bounded, and the result lacks what it was to have.
+
+        What could not be measured is over no limit, and under none.
+        """
+        if self != Limits(inf) and saved.failed:
+            first = saved.failed[0]
+            raise UsageProblem(
+                f"{first.title} could not be measured, so that nothing bounds it: {first.why}",
+                "measure it again",
+            )
 
 
 def resolves(title: str, limit: float, fewest: float) -> None:

@@ -106,4 +106,7 @@ def report(
     if html_file is not None:
         write_html(html_file, result, None, profile)
     fails = Limits(inf if fail_above is None else fail_above, fail_held, fail_growth)
-    return OVER_LIMIT if fails.broken_by(result) else 0
+    if fails.broken_by(result):
+        return OVER_LIMIT
+    fails.check_whole(result)
+    return 0

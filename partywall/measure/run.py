@@ -45,7 +45,8 @@ class Wanted:
     ``topology`` None: as each workload suggests; ``at``: containers that the verdict is
     for; ``parameters``: for the kernel; ``layers``: each workload
     runs with each of these; ``profiles``: of AppArmor; ``volatile``: overlays sync nothing;
-    ``jobs``: the most guests side by side, fewer if memory is short.
+    ``jobs``: the most guests side by side, fewer if memory is short; ``rootless``: what is
+    asked for as well, and has no root to run in.
     """
 
     kernel: Kernel
@@ -60,6 +61,7 @@ class Wanted:
     profiles: Profiles = "shared"
     volatile: bool = False
     jobs: int = field(default_factory=default_jobs)
+    rootless: Sequence[Failure] = ()
 
     def plan(
         self, machine: Qemu, workload: Workload, shape: Topology, layers: Layers = "shared"
@@ -127,7 +129,12 @@ def check(wanted: Wanted, progress: Progress) -> Outcome:
         return Outcome(None, failures)
     versions = {one.version for one in measured}
     found = [one.result for one in measured]
-    return Outcome(whole(wanted, todo[0], versions, found), failures)
+    failed = [
+        Failure(title=plan.title, operation=plan.workload.operation, why=one.message)
+        for plan, one in zip(todo, became, strict=True)
+        if isinstance(one, PartywallError)
+    ]
+    return Outcome(whole(wanted, todo[0], versions, found, failed), failures)
 
 
 @dataclass(frozen=True)
@@ -219,5 +226,5 @@ def whole(
             visit_distance=plan.visit_distance,
         ),
         workloads=found,
-        failed=list(failed),
+        failed=[*wanted.rootless, *failed],
     )

@@ -2,7 +2,8 @@
 """A result in the Kernel Test Anything Protocol, version 1, for kernel CI.
 
 Documentation/dev-tools/ktap.rst in the kernel's tree defines it. A workload
-is a test; each of its walls over the limit is a failed subtest.
+is a test; each of its walls over the limit is a failed subtest. One that could not be
+measured has failed.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def render(
     kernel = result.kernel
     lines = [
         "KTAP version 1",
-        f"1..{len(result.workloads)}",
+        f"1..{len(result.workloads) + len(result.failed)}",
         _diagnostic(f"kernel {kernel.release} ({kernel.source}), build ID {kernel.build_id}"),
         _diagnostic(f"limit {fail_above:g} transfers/op on one object"),
     ]
@@ -46,6 +47,9 @@ def render(
         lines.append(_diagnostic(f"limit {fail_growth:g} bytes/op that nobody is charged for"))
     for number, workload in enumerate(result.workloads, 1):
         lines += _workload(workload, number, fail_above, fail_held, fail_growth)
+    for number, failure in enumerate(result.failed, len(result.workloads) + 1):
+        lines.append(_diagnostic(f"{failure.title}: could not be measured: {failure.why}"))
+        lines.append(f"not ok {number} {_description(failure.title)}")
     return "\n".join(lines) + "\n"
 
 

@@ -151,6 +151,8 @@ def _header(result: Result) -> Table:
     }
     if result.lacks:
         rows["lacks"] = f"{', '.join(result.lacks)}: saved as {result.measured_with}"
+    if result.failed:
+        rows["failed"] = "; ".join(f"{one.title}: {one.why}" for one in result.failed)
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, style="dim")
     table.add_column(overflow="fold")

@@ -19,7 +19,9 @@ from partywall.model import profiles
 from partywall.report import html
 from partywall.report.html import drawing
 from partywall.results.counts import CallCount, Passing
+from partywall.results.failures import Failure
 from partywall.results.memory import Grown, Memory, Unsettled
+from partywall.results.pairs import PairOfLines, PairsOfLines
 from partywall.results.result import Result
 
 TWO = profiles.load("ice-lake-2x32")
@@ -133,10 +135,23 @@ def test_all_that_the_result_has_is_in_the_page() -> None:
     inside = builders.false_sharing().walls
     groups = [Passing(name="kmalloc-1k", lines=7, transfers=20.0)]
     late = builders.put_off(builders.signal().walls, rest=1.5)
-    more = {"inside": inside, "passing": groups, "deferred": late}
+    pair = PairOfLines(
+        address="0x80", first="one lock", second=None, apart=1.0, least=3.25, most=4.5
+    )
+    pairs = PairsOfLines(apart=5.0, least=7.25, most=9.0, worse=3, listed=[pair])
+    more = {"inside": inside, "passing": groups, "deferred": late, "pairs": pairs}
     one = builders.many_walls(200).model_copy(update=more)
-    page = html.render(builders.result(builders.signal(), one), None, TWO)
+    died = Failure(title="fork 8 x 1", operation="one fork", why="the guest's kernel crashed")
+    whole = builders.result(builders.signal(), one).model_copy(
+        update={"failed": [died], "lacks": ["sharers"], "measured_with": "partywall.result/2"}
+    )
+    page = html.render(whole, None, TWO)
     said = read(page).said + " ".join(opened(page).values())
+    assert "fork 8 x 1: the guest's kernel crashed" in said
+    assert "sharers: saved as partywall.result/2" in said
+    assert "7.25 to 9.00 transfers/op for 5.00" in said
+    assert "one lock | nothing that counts" in said
+    assert "And 2 pairs more." in said
     every = [*one.walls, *one.inside, *late.walls, *builders.signal().background]
     for line in every:
         assert line.object.address in said

@@ -389,6 +389,9 @@ def test_a_root_that_can_not_be_is_the_failure_of_its_workload_alone() -> None:
     left, why = ready.with_roots([signal, server], Quiet())
     assert left == [signal]
     assert "is no directory" in why["server"].message
+    (told,) = ready.unrooted([signal, server], why)
+    assert (told.title, told.operation) == ("server", signal.operation)
+    assert told.why == why["server"].message
     with pytest.raises(UsageProblem, match="is no directory"):
         ready.with_roots([server], Quiet())
 
