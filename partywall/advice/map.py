@@ -61,10 +61,13 @@ class Stays(Model):
 
 
 class Asleep(Model):
-    """The shared lock that is held longest by one who sleeps."""
+    """The lock that is kept from others longest, because somebody sleeps with it, or for it."""
 
-    ms: float = Field(description="Held at most, once.")
+    ms: float = Field(description="At most, once.")
     lock: str = Field(description="Empty if none is.")
+    shared: bool = Field(
+        default=False, description="Who has it so long shares it: who wants it alone waits."
+    )
 
 
 class Cell(Model):
@@ -297,7 +300,7 @@ def _asleep(workload: WorkloadResult) -> Asleep | None:
     lock = workload.held.longest
     if lock is None:
         return Asleep(ms=0.0, lock="")
-    return Asleep(ms=lock.longest_ns / 1e6, lock=lock.name)
+    return Asleep(ms=lock.once_ns / 1e6, lock=lock.name, shared=lock.shared)
 
 
 def _shares(workload: WorkloadResult, advice: Advice) -> list[Share]:

@@ -12,7 +12,7 @@ from rich.text import Text
 from partywall.report.blocks import print_blocks
 from partywall.report.words import plain, rate, topology
 from partywall.results.compare import Change, Comparison, WorkloadChange
-from partywall.results.held import ASLEEP_NS
+from partywall.results.held import ASLEEP_NS, LONG_NS
 
 OBJECTS = 12
 """Objects with walls shown for each workload unless all are asked for."""
@@ -41,7 +41,7 @@ def _blocks(comparison: Comparison, verbose: bool) -> Iterator[RenderableType]:
             yield ""
             yield from _objects(workload, None if verbose else OBJECTS)
             yield from _locks(workload)
-            yield from _held(workload, 0.0 if verbose else ASLEEP_NS)
+            yield from _held(workload, verbose)
             yield from _left(workload)
     if comparison.alone:
         yield ""
@@ -118,14 +118,20 @@ def _locks(workload: WorkloadChange) -> Iterator[RenderableType]:
     yield table
 
 
-def _held(workload: WorkloadChange, least: float) -> Iterator[RenderableType]:
-    """Locks that are held asleep, for longer than so many nanoseconds an operation."""
-    shown = [one for one in workload.held if max(one.asleep.before, one.asleep.after) > least]
+def _held(workload: WorkloadChange, verbose: bool) -> Iterator[RenderableType]:
+    """Locks that are kept from others because somebody sleeps: for long, or all of them."""
+    shown = [
+        one
+        for one in workload.held
+        if verbose
+        or max(one.asleep.before, one.asleep.after) >= ASLEEP_NS
+        or max(one.longest.before, one.longest.after) >= LONG_NS
+    ]
     if not shown:
         return
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("asleep, ms/op", justify="right", no_wrap=True)
-    table.add_column("held at most, ms", justify="right", no_wrap=True)
+    table.add_column("kept at most, ms", justify="right", no_wrap=True)
     table.add_column("lock", overflow="fold")
     for one in shown:
         table.add_row(_arrow(_ms(one.asleep)), _arrow(_ms(one.longest)), Text(plain(one.object)))

@@ -173,6 +173,8 @@ def _legend(workloads: list[WorkloadResult]) -> Iterator[str]:
     words = {memory.brief(workload) for workload in workloads}
     words |= {held.brief(workload) for workload in workloads}
     said = [f"{word}: {MEMORY[word]}" for word in MEMORY if word in words]
+    if any(word.endswith(held.SHARED) for word in words):
+        said.append(f"{held.SHARED}: by who shares the lock; who wants it alone waits")
     if any(workload.added > workload.threshold for workload in workloads):
         said.append("what deferred work adds comes on top")
     if said:

@@ -16,6 +16,9 @@ from partywall.results.result import WorkloadResult
 SHOWN = 6
 """Locks and waits that are shown unless all are asked for."""
 
+SHARED = "*"
+"""Behind a time for which who has the lock shares it."""
+
 APART = 1.25
 """From so many times on, a time and what it is at most by the clock are both told."""
 
@@ -41,7 +44,7 @@ def span(ns: float, at_most: float) -> str:
 
 
 def asleep(workload: WorkloadResult) -> list[HeldLock]:
-    """Return the locks whose holder sleeps, the one that is longest asleep first."""
+    """Return the locks that somebody sleeps with, or for: those held asleep longest first."""
     return [] if workload.held is None else workload.held.told()
 
 
@@ -56,31 +59,51 @@ def over(workload: WorkloadResult, limit: float) -> list[HeldLock]:
 
 
 def brief(workload: WorkloadResult) -> str:
-    """Return how long a lock is held at most that is held asleep; "?" if that is not known."""
+    """Return for how long a lock is kept from others at most, once, because somebody sleeps.
+
+    With `SHARED` if who has it shares it; "?" if that is not known, "-" if there is none.
+    """
     if workload.held is None:
         return "?"
     lock = workload.held.longest
-    return "-" if lock is None else ms(lock.longest_ns)
+    return "-" if lock is None else once(lock.once_ns, shared=lock.shared)
+
+
+def once(ns: float, *, shared: bool) -> str:
+    """Nanoseconds that a lock is kept from others, and whether who has it shares it.
+
+    >>> once(30.2e6, shared=True)
+    '30.2 ms*'
+    """
+    return f"{ms(ns)}{SHARED if shared else ''}"
 
 
 def verdict(workload: WorkloadResult) -> str | None:
-    """Return what the holder of the lock that is longest asleep does, in words."""
+    """Return who sleeps with a lock, or for it, in words: who has one alone before all others."""
     locks = asleep(workload)
     if not locks:
         return None
-    lock = locks[0]
-    return (
-        f"one asleep for all: {lock.name} is held for {ms(lock.longest_ns)} at most, "
-        f"asleep {ms(lock.asleep_ns)} an operation, in {_what(lock.sleeps)}"
-    )
+    lock = next((one for one in locks if one.alone_asleep), locks[0])
+    if lock.alone_asleep:
+        return (
+            f"one asleep for all: {lock.name} is held for {ms(lock.longest_ns)} at most, "
+            f"asleep {ms(lock.asleep_ns)} an operation, in {_what(lock.sleeps)}"
+        )
+    if lock.shared or lock.kept_ns >= ASLEEP_NS:
+        sleeps = [spell for one in lock.told for spell in one.sleeps]
+        return (
+            f"shared asleep: {lock.name} is held for {ms(lock.once_ns)} at most by who shares it, "
+            f"asleep {ms(lock.kept_ns)} an operation, in {_what(sleeps)}; "
+            "who wants it alone waits"
+        )
+    return f"slept for: {lock.name}, {ms(lock.once_ns)} at most until it is had"
 
 
 def blocks(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
     """Locks that are held asleep, by whom and what for; then what waits, under which locks."""
     if workload.held is None:
         return
-    least = 0.0 if verbose else ASLEEP_NS
-    locks = [lock for lock in workload.held.locks if _telling(lock, least)]
+    locks = workload.held.slept_with() if verbose else workload.held.told()
     said = verdict(workload)
     if said is not None:
         yield ""
@@ -94,7 +117,7 @@ def blocks(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
             table.add_row(
                 _longest(lock),
                 rate(sum(one.ns for one in lock.told) / 1e6),
-                rate(sum(_asleep(lock)) / 1e6),
+                rate(lock.kept_ns / 1e6),
                 rate(lock.waited_ns / 1e6),
                 Flow(text(lock.name, "bold"), *_holders(lock, verbose)),
             )
@@ -109,15 +132,6 @@ def _longest(lock: HeldLock) -> str:
     once = max((one.longest_asleep_ns for one in lock.told), default=0.0)
     by_clock = max((one.longest_by_clock_ns for one in lock.told), default=0.0)
     return span(once, by_clock) if once else rate(lock.longest_ns / 1e6)
-
-
-def _telling(lock: HeldLock, least: float) -> bool:
-    """Whether it keeps others out asleep for long, in all or once."""
-    return sum(_asleep(lock)) > least or lock.once_ns >= LONG_NS
-
-
-def _asleep(lock: HeldLock) -> list[float]:
-    return [one.asleep_ns for one in lock.told]
 
 
 def _holders(lock: HeldLock, verbose: bool) -> Iterator[Text]:

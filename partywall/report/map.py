@@ -11,6 +11,7 @@ from rich.table import Table
 from partywall.advice.map import LETTERS, Asleep, Cell, Map, Mapped, Operation, Reach, Share, Stays
 from partywall.report import memory
 from partywall.report.blocks import columns, indent, more, print_blocks, text
+from partywall.report.held import SHARED, once
 from partywall.report.words import count, rate, topology
 
 OBJECTS, OPERATIONS = 20, 30
@@ -21,6 +22,9 @@ WORST = 3
 
 KINDS = 3
 """Kinds of memory that are named of an operation, by who pays."""
+
+WAITS = "Waits behind somebody: a lock is kept from others because one sleeps, ms at most"
+"""Heading of a map's table."""
 
 OTHERS = 12
 """Operations that leave memory behind, or sleep with a lock: the same."""
@@ -186,10 +190,10 @@ def kinds(found: Stays) -> Iterator[tuple[str, str]]:
 
 
 def asleep(cell: Cell | None) -> str:
-    """Return how long a shared lock is held asleep at most; "?" if nobody knows."""
+    """Return for how long a lock is kept from others at most, as `held.brief` does."""
     if cell is None or cell.waits is None:
         return "?"
-    return f"{rate(cell.waits.ms)} ms" if cell.waits.lock else "-"
+    return once(cell.waits.ms * 1e6, shared=cell.waits.shared) if cell.waits.lock else "-"
 
 
 def left_behind(found: Map) -> list[tuple[Stays, str, str]] | None:
@@ -235,11 +239,12 @@ def _others(found: Map, everything: bool) -> Iterator[RenderableType]:
         table.add_row(rate(stay.uncharged), rate(stay.bytes), name)
     yield from _listed(table, left, everything)
     yield ""
-    yield text("Waits behind somebody: a shared lock is held asleep, ms at most", "bold")
+    yield text(f"{WAITS} ({SHARED}: by who shares it)", "bold")
     table = columns(("at most",), "operation, and the lock")
     for one, title, label in (waits or [])[: None if everything else OTHERS]:
         name = text(f"{title}{f' on {label}' if where else ''}  ")
-        table.add_row(rate(one.ms), name.append_text(text(one.lock, "magenta")))
+        shared = SHARED if one.shared else ""
+        table.add_row(f"{rate(one.ms)}{shared}", name.append_text(text(one.lock, "magenta")))
     yield from _listed(table, waits, everything)
 
 

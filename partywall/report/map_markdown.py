@@ -165,17 +165,20 @@ def _kinds(stay: Stays) -> str:
 
 def _waits(found: Map, everything: bool) -> Iterator[str]:
     """Shared locks that are held asleep."""
-    yield "### Waits behind somebody: a shared lock is held asleep"
+    yield f"### {view.WAITS}"
     yield ""
     held = view.held(found)
     rows = (
         None
         if held is None
         else [
-            (code(title), code(label), rate(one.ms), code(one.lock)) for one, title, label in held
+            (code(title), code(label), rate(one.ms), "yes" if one.shared else "", code(one.lock))
+            for one, title, label in held
         ]
     )
-    yield from _looked_at(("operation", "kernel", "ms at most", "lock"), rows, everything)
+    yield from _looked_at(
+        ("operation", "kernel", "ms at most", "by who shares it", "lock"), rows, everything
+    )
 
 
 def _looked_at(

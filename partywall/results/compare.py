@@ -68,11 +68,11 @@ class LockChange(Model):
 
 
 class HeldChange(Model):
-    """A lock that is held asleep on either kernel; nanoseconds of the guest's."""
+    """A lock that somebody sleeps with, or for, on either kernel; nanoseconds of the guest's."""
 
     object: str = Field(description="And its field; locks of one name are added up.")
-    asleep: Change = Field(description="Per operation.")
-    longest: Change = Field(description="Held at most, once.")
+    asleep: Change = Field(description="Per operation, by who has it alone, or who shares it.")
+    longest: Change = Field(description="Kept from others at most, once.")
 
 
 class LeftChange(Model):
@@ -274,10 +274,11 @@ def _held(before: WorkloadResult, after: WorkloadResult) -> list[HeldChange]:
     asleep: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     longest: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for side, held in enumerate((before.held, after.held)):
-        for lock in held.asleep:
-            asleep[lock.name][side] += lock.asleep_ns
-            longest[lock.name][side] = max(longest[lock.name][side], lock.longest_ns)
-    order = sorted(asleep, key=lambda name: (-max(asleep[name]), name))
+        for lock in held.locks:
+            asleep[lock.name][side] += lock.kept_ns
+            longest[lock.name][side] = max(longest[lock.name][side], lock.once_ns)
+    slept = {name for name, both in longest.items() if any(both)}
+    order = sorted(slept, key=lambda name: (-max(asleep[name]), name))
     return [
         HeldChange(
             object=name,

@@ -159,6 +159,12 @@ class HeldLock(Model):
         return sum(one.asleep_ns for one in self.alone)
 
     @property
+    def alone_asleep(self) -> bool:
+        """Whether one who keeps all others out sleeps long enough to be told of."""
+        once = max((one.longest_asleep_ns for one in self.alone), default=0.0)
+        return self.asleep_ns >= ASLEEP_NS or once >= LONG_NS
+
+    @property
     def own_asleep_ns(self) -> float:
         """Held exclusively by who sleeps for this operation alone."""
         return sum(one.asleep_ns for one in self.alone if not one.charged)
@@ -184,6 +190,18 @@ class HeldLock(Model):
         held = [one.longest_asleep_ns for one in self.holders]
         tried = [one.longest_tried_ns for one in self.holders]
         return max(held + tried, default=0.0)
+
+    @property
+    def shared(self) -> bool:
+        """Whether who keeps others out for so long shares it: he keeps out who wants it alone."""
+        alone = [one.longest_asleep_ns for one in self.alone]
+        tried = [one.longest_tried_ns for one in self.holders]
+        return self.once_ns > max(alone + tried, default=0.0)
+
+    @property
+    def kept_ns(self) -> float:
+        """Held by a holder that sleeps, of those to tell of."""
+        return sum(one.asleep_ns for one in self.told)
 
     @property
     def waited_ns(self) -> float:
@@ -257,10 +275,13 @@ class Held(Model):
         """Locks whose exclusive holders sleep."""
         return [lock for lock in self.locks if lock.asleep_ns > 0]
 
+    def slept_with(self) -> list[HeldLock]:
+        """Return the locks that somebody sleeps with, or for, alone or with others."""
+        return [one for one in self.locks if one.kept_ns > 0 or one.once_ns > 0]
+
     def told(self) -> list[HeldLock]:
-        """Return the locks to tell of: their holders sleep long enough, in all or once."""
-        asleep = self.asleep
-        return [one for one in asleep if one.asleep_ns >= ASLEEP_NS or one.longest_ns >= LONG_NS]
+        """Return the locks to tell of: they keep others out for long enough, in all or once."""
+        return [one for one in self.locks if one.kept_ns >= ASLEEP_NS or one.once_ns >= LONG_NS]
 
     def first(self) -> list[HeldLock]:
         """Return all locks in the order of pictures: those to tell of, then the longest once."""
@@ -271,5 +292,5 @@ class Held(Model):
 
     @property
     def longest(self) -> HeldLock | None:
-        """The one of these that is held longest, once."""
-        return max(self.told(), key=lambda one: one.longest_ns, default=None)
+        """The one of these that keeps others out longest, once."""
+        return max(self.told(), key=lambda one: one.once_ns, default=None)

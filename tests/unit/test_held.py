@@ -450,7 +450,8 @@ def test_what_other_cpus_ran_meanwhile_may_be_why_it_took_so_long() -> None:
     text = shown(workload(Held(locks=[told], waits=[wait])))
     assert "4.00 to 12.0 3.00 2.00 7.00 rtnl_mutex" in text
     assert "24.0 to 99.0 rcu_barrier from netdev_run_todo, charged" in text
-    assert report.brief(workload(Held(locks=[told], waits=[]))) == "4.00 ms"
+    # Somebody slept for it for longer.
+    assert report.brief(workload(Held(locks=[told], waits=[]))) == "9.00 ms"
 
 
 def test_what_is_held_asleep_bounds_all_together() -> None:
@@ -564,12 +565,13 @@ def test_a_comparison_has_what_either_kernel_holds_asleep() -> None:
     (first, second) = found.workloads[0].held
     assert first.object == "rtnl_mutex"
     assert (first.asleep.before, first.asleep.after) == (2e6, 0.5e6)
-    assert (first.longest.before, first.longest.after) == (13.2e6, 4e6)
+    # In the latter somebody slept for it for longer than anybody had it.
+    assert (first.longest.before, first.longest.after) == (13.2e6, 9e6)
     assert second.object == "quick_mutex"
     file = io.StringIO()
     comparisons.render(found, Console(file=file, width=100), verbose=False)
     said = " ".join(file.getvalue().split())
-    assert "2.00 -> 0.50 13.2 -> 4.00 rtnl_mutex" in said
+    assert "2.00 -> 0.50 13.2 -> 9.00 rtnl_mutex" in said
     assert "quick_mutex" not in said
 
 
@@ -648,20 +650,57 @@ def test_a_lock_that_is_held_for_long_once_is_among_those_that_are_kept() -> Non
 
 
 @pytest.mark.parametrize(
-    ("asleep", "longest", "said"),
+    ("asleep", "longest", "tried", "shared", "said"),
     [
         # In all enough, and once no more than what hardly tells; too little in all, but long once.
-        (1_000, 20_000, "0.020 ms"),
-        (900, 2e6, "2.00 ms"),
-        (900, 900_000, "-"),
+        (1_000, 20_000, 0, False, "0.020 ms"),
+        (900, 2e6, 0, False, "2.00 ms"),
+        (900, 900_000, 0, False, "-"),
+        # Who shares it keeps out who wants it alone; who sleeps for it is kept out by anybody.
+        (900, 30.2e6, 0, True, "30.2 ms*"),
+        (900, 900_000, 0, True, "-"),
+        (900, 900_000, 9e6, False, "9.00 ms"),
+        (900, 2e6, 9e6, True, "9.00 ms"),
+        (0, 0, 9e6, True, "9.00 ms"),
     ],
 )
-def test_check_and_map_tell_of_a_lock_by_one_rule(asleep: float, longest: float, said: str) -> None:
+def test_all_views_tell_of_a_lock_by_one_rule(
+    asleep: float, longest: float, tried: float, shared: bool, said: str
+) -> None:
     (lock, *_) = builders.held(longest, asleep).locks
-    work = workload(Held(locks=[lock], waits=[]))
-    (one,) = maps.draw([builders.result(work)]).operations
+    times = {"longest_tried_ns": tried, "shared": shared, "slept": 0.2 if longest else 0.0}
+    holder = lock.holders[0].model_copy(update=times)
+    held = Held(locks=[lock.model_copy(update={"holders": [holder]})], waits=[])
+    work = workload(held)
+    whole = builders.result(work)
+    (one,) = maps.draw([whole]).operations
     assert report.brief(work) == said
     assert view.asleep(one.cells[0]) == said
+    told = said != "-"
+    # What fails by a limit that is below it is in the column, and in the report.
+    assert bool(report.over(work, 1.0)) == (told and said != "0.020 ms")
+    assert ("rtnl_mutex" in shown(work)) == told
+    assert ("who wants it alone waits" in shown(work)) == said.endswith("*")
+    assert (report.verdict(work) is not None) == told
+    (changed,) = compare(builders.result(workload(Held(locks=[], waits=[]))), whole).workloads
+    assert [one.longest.after for one in changed.held] == [held.locks[0].once_ns]
+    file = io.StringIO()
+    found = compare(whole, whole)
+    comparisons.render(found, Console(file=file, width=100), verbose=False)
+    assert ("rtnl_mutex" in file.getvalue()) == told
+
+
+def test_who_has_a_lock_alone_comes_before_who_shares_a_longer_one() -> None:
+    found = builders.held()
+    (lock, _) = found.locks
+    times = {"shared": True, "longest_ns": 47.6e6, "asleep_ns": 9e6}
+    holder = lock.holders[0].model_copy(update=times)
+    both = {"object": "pernet_ops_rwsem", "address": "0x80", "holders": [holder]}
+    work = workload(Held(locks=[lock.model_copy(update=both), lock], waits=[]))
+    assert report.brief(work) == "47.6 ms*"
+    said = report.verdict(work)
+    assert said is not None
+    assert said.startswith("one asleep for all: rtnl_mutex is held for 13.2 ms at most")
 
 
 def test_who_sets_a_flag_holds_no_lock_and_is_not_told() -> None:

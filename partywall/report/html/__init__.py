@@ -288,6 +288,7 @@ def render(before: Result, after: Result | None, profile: Profile) -> str:
         reserve=reserve.reserve,
         stays=memory.brief,
         asleep=held.brief,
+        slept=held.verdict,
         deferred=costs.deferred,
         share=costs.share,
         visible=VISIBLE,

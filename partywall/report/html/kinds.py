@@ -33,20 +33,25 @@ class Hold:
 def holds(workload: WorkloadResult) -> list[Hold]:
     """Return locks that are held asleep, with for how long and how long others sleep for them."""
     locks = held.asleep(workload)[:KINDS]
-    longest = max((max(lock.ns, lock.waited_ns) for lock in locks), default=0.0) or 1.0
+    longest = max((max(_had(lock), lock.waited_ns) for lock in locks), default=0.0) or 1.0
     return [
         Hold(
             name=lock.name,
             told=(
-                f"held {held.ms(lock.ns)} an operation, {held.ms(lock.asleep_ns)} of that asleep; "
+                f"held {held.ms(_had(lock))} an operation, {held.ms(lock.kept_ns)} of that asleep; "
                 f"others sleep {held.ms(lock.waited_ns)} for it"
             ),
-            awake=100 * max(lock.ns - lock.asleep_ns, 0.0) / longest,
-            asleep=100 * lock.asleep_ns / longest,
+            awake=100 * max(_had(lock) - lock.kept_ns, 0.0) / longest,
+            asleep=100 * lock.kept_ns / longest,
             waited=100 * lock.waited_ns / longest,
         )
         for lock in locks
     ]
+
+
+def _had(lock: HeldLock) -> float:
+    """Nanoseconds of an operation for which those who are told of have it."""
+    return sum(one.ns for one in lock.told)
 
 
 DRAWN = 3
