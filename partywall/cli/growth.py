@@ -66,6 +66,13 @@ _TO_MEASURE = TO_MEASURE | {
     "that can't be told.",
 )
 @click.option(
+    "--fail-unlimited",
+    type=click.FloatRange(min=0),
+    metavar="BYTES",
+    help="Exit with 1 if an operation leaves more behind that is charged, and stays until memory "
+    "is short or its container ends; with 2 if that can't be told.",
+)
+@click.option(
     "--caps",
     "caps_file",
     type=FILE,
@@ -89,6 +96,7 @@ def growth(
     as_json: bool,
     everything: bool,
     fail_growth: float | None,
+    fail_unlimited: float | None,
     caps_file: Path | None,
     output: Path | None,
     timeout: float,
@@ -103,22 +111,23 @@ def growth(
     nothing. What grows has to grow again when eight times as many are done. With FILE it
     shows what --output wrote, and measures nothing.
     """
+    limits = [limit for limit in (fail_growth, fail_unlimited) if limit is not None]
     caps = None if caps_file is None else store.load_as(caps_file, Caps)
     if file is not None:
         only_to_measure(_TO_MEASURE)
         found = store.load_as(file, Growth)
-        if fail_growth is not None:
+        for limit in limits:
             for one in found.operations:
-                resolves(one.title, fail_growth, one.least_bytes)
+                resolves(one.title, limit, one.least_bytes)
     else:
         library = [one for one, _ in workloads.load()]
         every = sweep.usual(library) + [one for one in library if one.keeps]
         chosen = workloads.select(names) if names else every
         shape = shape_of(containers, None)
-        if fail_growth is not None:
+        for limit in limits:
             for workload in chosen:
                 fewest = measuring.least_bytes(workload, shape, operations)
-                resolves(workload.title, fail_growth, fewest)
+                resolves(workload.title, limit, fewest)
         with progress_on_terminal() as progress:
             wanted = run.Wanted(
                 kernel=resolve(Request(kernel_name, vmlinux, modules, tree), progress),
@@ -138,21 +147,35 @@ def growth(
         lambda out: view.render(found, out, everything=everything),
         output=output,
         as_json=as_json,
-        over=None
-        if fail_growth is None
-        else max(one.uncharged for one in found.operations) > fail_growth,
+        over=any(
+            (fail_growth is not None and one.uncharged > fail_growth)
+            or (fail_unlimited is not None and one.unlimited > fail_unlimited)
+            for one in found.operations
+        )
+        if limits
+        else None,
         complete=not found.failed,
     )
-    if fail_growth is not None and not status:
-        _settled(found, fail_growth)
+    if not status:
+        _settled(found, fail_growth, fail_unlimited)
     return status
 
 
-def _settled(found: Growth, limit: float) -> None:
-    """UsageProblem if what is not settled could be over a limit."""
+def _settled(found: Growth, uncharged: float | None, unlimited: float | None) -> None:
+    """UsageProblem if what is not settled could be over a limit, or nobody saw what becomes of it.
+
+    ``uncharged``, ``unlimited``: bytes; None for any.
+    """
     for one in found.operations:
-        if one.uncharged_at_most > limit:
+        over = uncharged is not None and one.uncharged_at_most > uncharged
+        if over or (unlimited is not None and one.unlimited_at_most > unlimited):
             raise UsageProblem(
-                f"what {one.title} leaves behind is not settled: {memory.unsettled(one, False)}",
+                f"what {one.title} leaves behind is not settled: {memory.unsettled(one, not over)}",
                 "do more of it, by --operations, or leave it out",
+            )
+        unknown = sum(left.bytes for left in one.left if left.back is None and not left.uncharged)
+        if unlimited is not None and one.unlimited + unknown > unlimited:
+            raise UsageProblem(
+                f"what takes back what {one.title} leaves behind is not known: the guest ended",
+                "measure it again",
             )

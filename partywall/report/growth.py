@@ -20,10 +20,12 @@ SHOWN = 20
 
 _TITLES: dict[Verdict, str] = {
     "growth": "Growth: memory that no container is charged for",
+    "unlimited": "Unlimited: a container pays, and it stays until memory is short, or longer",
     "charged": "Charged: memory that a container pays for",
 }
 _NONE: dict[Verdict, str] = {
     "growth": "none: all that operations leave behind is charged to a container",
+    "unlimited": "none",
     "charged": "none",
 }
 
@@ -174,7 +176,7 @@ def _rows(
     for one in operations:
         alike: dict[tuple[str, tuple[str, ...], str | None], list[Left]] = defaultdict(list)
         for left in one.left:
-            if left.verdict == verdict:
+            if one.verdict_of(left) == verdict:
                 alike[left.what, left.made_by[:2], left.back].append(left)
         for kind, every in alike.items():
             kinds[kind].append((one.title, _together(every)))

@@ -20,7 +20,7 @@ AFTER: Final = ("gone", "reclaimed", "ended")
 when caches were dropped (vm.drop_caches); and when the containers are gone."""
 
 Back = Literal["exit", "reclaim", "container's end", "nothing"]
-Verdict = Literal["growth", "charged"]
+Verdict = Literal["growth", "unlimited", "charged"]
 
 _REST = 0.05
 """Of all objects of a kind: some of a slab or a batch may wait for others."""
@@ -64,8 +64,16 @@ class Left(Model):
 
     @property
     def verdict(self) -> Verdict:
-        """'growth': memory of the machine that no container pays for."""
-        return "growth" if self.uncharged else "charged"
+        """'growth': memory of the machine that no container pays for.
+
+        'unlimited': one pays for all of it, and it stays when its processes and their files are
+        gone, until memory is short, the container ends, or for good. Who has no limit of memory
+        can fill the machine with it.
+        """
+        if self.uncharged:
+            return "growth"
+        lasts = self.back not in (None, "exit") and not self.bookkeeping
+        return "unlimited" if lasts else "charged"
 
     @property
     def uncharged(self) -> float:
@@ -148,6 +156,21 @@ class Operation(Model):
         """
         stay = [one for one in self.left if not (self.kept and one.back == "exit")]
         return sum(one.uncharged for one in stay)
+
+    def verdict_of(self, left: Left) -> Verdict:
+        """Return that of a kind that it leaves: what bounds how many can be done bounds it."""
+        bounded = self.bound is not None and self.bound.verdict in ("own", "cap")
+        return "charged" if bounded and left.verdict == "unlimited" else left.verdict
+
+    @property
+    def unlimited(self) -> float:
+        """Bytes of each operation that a container pays for, and nothing of its own bounds."""
+        return sum(one.bytes for one in self.left if self.verdict_of(one) == "unlimited")
+
+    @property
+    def unlimited_at_most(self) -> float:
+        """The same, with what is charged and not settled."""
+        return self.unlimited + sum(one.bytes for one in self.unsettled if one.charged)
 
     @property
     def uncharged_at_most(self) -> float:

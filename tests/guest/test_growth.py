@@ -122,6 +122,8 @@ def test_a_name_that_is_not_there_stays_once_for_each_layer_and_once_more(debian
     assert [(one.objects, one.bytes, one.charged, one.back) for one in found] == [
         (1.0, 192.0, 1.0, "reclaim")
     ] * 2
+    assert {one.verdict for one in found} == {"unlimited"}
+    assert debian.operations[0].unlimited == 384
     assert any("ovl_lookup_positive_unlocked" in one.made_by for one in found)
 
 

@@ -25,7 +25,7 @@ from partywall.measure.run import Wanted
 from partywall.report import growth as view
 from partywall.results import bookkeeping, document
 from partywall.results.failures import Failure
-from partywall.results.growth import Growth, Left, Operation, Raised
+from partywall.results.growth import Bound, Growth, Left, Operation, Raised
 from partywall.results.memory import Unsettled
 
 DENTRY = Left(
@@ -135,11 +135,36 @@ def test_what_takes_it_back_is_the_first_that_does(
 
 
 @pytest.mark.parametrize(
-    ("charged", "verdict"), [(1.0, "charged"), (0.99, "growth"), (0.0, "growth")]
+    ("charged", "verdict"), [(1.0, "unlimited"), (0.99, "growth"), (0.0, "growth")]
 )
 def test_growth_is_what_no_container_pays_for(charged: float, verdict: str) -> None:
     """However small its share is."""
     assert DENTRY.model_copy(update={"charged": charged}).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("after", "verdict"),
+    [
+        ({"gone": 0.0, "reclaimed": 0.0, "ended": 0.0}, "charged"),
+        ({"gone": 1.0, "reclaimed": 0.0, "ended": 0.0}, "unlimited"),
+        ({"gone": 1.0, "reclaimed": 1.0, "ended": 0.0}, "unlimited"),
+        ({"gone": 1.0, "reclaimed": 1.0, "ended": 1.0}, "unlimited"),
+        # What nobody saw is not said; which limit it would pass is asked elsewhere.
+        ({"gone": 1.0}, "charged"),
+    ],
+)
+def test_what_outlives_its_processes_is_bounded_by_nothing_of_its_own(
+    after: dict[str, float], verdict: str
+) -> None:
+    left = DENTRY.model_copy(update={"after": after})
+    assert left.verdict == verdict
+    one = leaves("a", left)
+    assert one.unlimited == (192 if verdict == "unlimited" else 0)
+    bound = {"killed": False, "reclaimed": False, "taken": 9, "error": "ENOSPC", "value": "9"}
+    for bounded, knob, whole in (("cap", "a.max", 0), ("own", None, 0), ("memory", None, 192)):
+        told = Bound(verdict=cast(Any, bounded), knob=knob, **cast(Any, bound))
+        limited = one.model_copy(update={"bound": told})
+        assert limited.unlimited == (whole if verdict == "unlimited" else 0)
 
 
 def test_books_of_who_is_charged_are_no_growth() -> None:
@@ -342,6 +367,33 @@ def test_a_limit_is_held_against_what_nobody_pays_for(tmp_path: Path) -> None:
     # What was not measured has not passed.
     assert run(saved, "--fail-growth", "96")[0] == 3
     assert run(saved)[0] == 0
+
+
+def test_a_limit_is_held_against_what_nothing_of_its_own_bounds(tmp_path: Path) -> None:
+    saved = tmp_path / "growth.json"
+
+    def status(limit: int, *left: Left, **other: Any) -> tuple[int, str]:
+        only = [leaves("a", *left, **other)]
+        saved.write_text(document.dump(found().model_copy(update={"operations": only})))
+        found_, _, err = run(saved, "--fail-unlimited", str(limit))
+        return found_, err
+
+    assert status(191, DENTRY) == (1, "")
+    assert status(192, DENTRY) == (0, "")
+    # Nobody pays for it, or it goes with its processes: other questions.
+    unpaid = DENTRY.model_copy(update={"charged": 0.0})
+    goes = DENTRY.model_copy(update={"after": {"gone": 0.0, "reclaimed": 0.0, "ended": 0.0}})
+    assert status(100, unpaid, goes) == (0, "")
+    # What was not seen, and what is not settled, may be over it.
+    unseen = DENTRY.model_copy(update={"after": {"gone": 1.0}})
+    code, err = status(191, unseen)
+    assert (code, "what takes back what a leaves behind is not known" in err) == (2, True)
+    assert status(192, unseen) == (0, "")
+    rises = UNEVEN.model_copy(update={"bytes": 90.0, "charged": True})
+    code, err = status(89, unsettled=[rises])
+    assert (code, "dentry 90.0 bytes at most" in err) == (2, True)
+    assert status(90, unsettled=[rises]) == (0, "")
+    assert "Unlimited: a container pays, and it stays until memory is short" in shown(found(DENTRY))
 
 
 def test_what_is_not_settled_passes_no_limit_that_it_could_be_over(tmp_path: Path) -> None:
