@@ -77,10 +77,12 @@ def expected_returns(turns: Array, slices: Array, groups: Array | None = None) -
     """Return how often each party comes back to each line, as chance has it.
 
     Visits to what is shared lie in as many of the ``slices`` of a party as chance has
-    it, and others visit between, if they do so as often. ``groups``: as in `by_others`.
+    it, and others visit between, if they do so as often: in no more slices than they have.
+    ``groups``: as in `by_others`.
     """
     fewer = np.minimum(turns, by_others(turns, groups))
-    return np.asarray(np.maximum(slices * (1 - (1 - 1 / slices) ** fewer) - 1, 0.0))
+    own = slices * (1 - (1 - 1 / slices) ** fewer) - 1
+    return np.asarray(np.maximum(np.minimum(own, by_others(slices[None], groups)), 0.0))
 
 
 def chance_returns(slices: Array, groups: Array | None = None) -> Array:

@@ -118,6 +118,14 @@ def test_who_shares_with_a_container_that_comes_seldom_is_expected_as_seldom() -
     assert found.walls.tolist() == [True, True]
 
 
+def test_a_counter_of_two_is_theirs_though_one_of_them_runs_in_more_slices() -> None:
+    """As the stock of a memory cgroup, of two servers one of which has more of the time."""
+    (found,) = judged([[(600, 600, 9, 24), (250, 250, 8, 10)]], [thing("counter")]).sharing
+    assert found == verdict.ALL
+    (found,) = judged([[(600, 600, 2, 24), (250, 250, 2, 10)]], [thing("counter")]).sharing
+    assert found == verdict.HANDED_OVER
+
+
 def test_what_cpus_of_one_container_hand_each_other_has_not_moved_to_another() -> None:
     own, other = (ONCE, ONCE, 30, 31, 0), (5, 2, 0, 1, 0)
     found = judged([[own, own, other, 0], [(ONCE, ONCE, 40)] * 4], [thing("a"), thing("b")], cpus=2)

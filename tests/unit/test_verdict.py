@@ -84,6 +84,19 @@ def test_of_ones_own_group_nobody_is_another() -> None:
     assert verdict.expected_returns(seen, np.full(4, 9), alone).tolist() == [[0, 0, 0, 0]]
 
 
+def test_who_runs_in_more_slices_than_the_other_comes_back_no_more_often_than_that_one_runs() -> (
+    None
+):
+    # Of two that both use it all the time, one runs in 24 slices and one in 14.
+    turns, slices = np.array([[400, 400]]), np.array([24.0, 14.0])
+    expected = verdict.expected_returns(turns, slices)
+    assert expected.tolist() == [[pytest.approx(14), pytest.approx(13)]]
+    assert verdict.comes_back(turns, np.array([[10, 10]]), expected, WINDOW).all()
+    # Those of its own group are nobody to come back after.
+    alone = verdict.expected_returns(turns, slices, np.zeros(2, int))
+    assert alone.tolist() == [[0, 0]]
+
+
 def test_who_shares_with_one_who_comes_seldom_is_expected_as_seldom() -> None:
     turns, returns = [400, 20, 0, 0], [5, 5, 0, 0]
     assert back(turns, returns, slices=13)[:2] == [True, True]
