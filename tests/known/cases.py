@@ -48,8 +48,9 @@ class Case(_Entry):
     before: str = ""
     """Kernels, as ``--kernel`` takes them."""
     after: str = ""
-    after_it: Literal["gone", "less"] = "gone"
-    """What the mended kernel must show: no such wall, or nine tenths of it at most."""
+    after_it: Literal["gone", "less", "there"] = "gone"
+    """What the other kernel must show: no such wall, or nine tenths of it at most, as it was
+    mended; or the wall all the same, as nobody has mended it."""
     skip: str = ""
     """Why it is not run."""
 

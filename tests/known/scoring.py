@@ -98,12 +98,14 @@ class Score:
 
     @property
     def found(self) -> bool:
-        """Whether the kernel that has the wall shows it."""
-        return self.before > 0
+        """Whether the kernel that has the wall shows it; both, if nobody mended it."""
+        return self.before > 0 and (self.after > 0 or self.case.after_it != "there")
 
     @property
     def wrong(self) -> bool:
         """Whether the mended kernel shows more of it than the table allows."""
+        if self.case.after_it == "there":
+            return False
         return self.after > (LESS * self.before if self.case.after_it == "less" else 0)
 
     @property

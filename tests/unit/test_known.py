@@ -94,6 +94,23 @@ def test_the_figure_is_that_of_lines_of_the_object_with_the_field() -> None:
     assert scoring.figure(result, case(objects=("thing",))) == 0
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [(2.0, 5.0, "right"), (2.0, 0.0, "missed"), (0.0, 2.0, "missed")],
+)
+def test_what_nobody_mended_is_to_be_found_on_both_kernels(
+    before: float, after: float, verdict: str
+) -> None:
+    results = [
+        shown(*([wall("struct thing", moved, "count.refs")] if moved else []))
+        for moved in (before, after)
+    ]
+    one = scoring.score(case(after_it="there"), *results)
+    assert one.verdict == verdict
+    sums = scoring.total([one], [])
+    assert (sums.found, sums.wrong) == (verdict == "right", 0)
+
+
 def test_an_object_is_all_its_lines_also_those_that_a_result_leaves_out() -> None:
     table = Wall(kind="global", name="table", type="struct thing[]", lines=64, transfers=3.0)
     result = shown(wall("table", 0.1, "[0].count", kind="global"), objects=[table])
