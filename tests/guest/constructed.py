@@ -58,6 +58,9 @@ MOVED = WORKLOAD.model_copy(update={"variant": "held-moved", "warmup": 1, "windo
 OTHERWISE = WORKLOAD.model_copy(update={"variant": "held-otherwise", "warmup": 2, "window": 8})
 """Semaphores, and locks that are one bit; beside them what looks like such a lock and is none."""
 
+SLEEPING = WORKLOAD.model_copy(update={"variant": "held-waiting", "warmup": 2, "window": 8})
+"""Locks of which the holder waits for a grace period, a worker, a device or all CPUs."""
+
 MS = 1_000_000
 """Nanoseconds."""
 
@@ -77,6 +80,10 @@ HELD_FOR = {
     "truth_held_stored": 2 * 50_000,
     "truth_held_bucket": 2 * 50_000,
     "truth_held_written": 2 * 50_000,
+    "truth_held_flushed": 5 * MS,
+    "truth_held_shared": 20 * MS,
+    # Five ticks from the next one on.
+    "truth_held_device": 22 * MS,
 }
 """By lock, for how long one operation holds it."""
 

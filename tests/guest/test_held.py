@@ -53,6 +53,11 @@ def otherwise(loaded: Kernel) -> Held:
     return measured(loaded, constructed.OTHERWISE, CONTAINERS)
 
 
+@pytest.fixture(scope="session")
+def sleeping(loaded: Kernel) -> Held:
+    return measured(loaded, constructed.SLEEPING, CONTAINERS)
+
+
 def lock(held: Held, name: str) -> HeldLock:
     # A lock of the lock's own, for its list of waiters, is held for less.
     return next(one for one in held.locks if one.object == name)
@@ -127,6 +132,51 @@ def test_a_grace_period_is_waited_for_under_its_lock(held: Held) -> None:
     assert (wait.function, wait.times) == ("synchronize_rcu", 1)
     assert wait.under[0] == found.name
     assert found.ns == pytest.approx(wait.ns, rel=TOLERANCE)
+
+
+WAITED_FOR = {
+    "barrier": ("rcu", "rcu_barrier"),
+    "flushed": ("work", "flush_workqueue"),
+    "device": ("device", "io_schedule_timeout"),
+    "stopped": ("stop", "stop_machine"),
+}
+TICK = 4 * MS
+
+
+@pytest.mark.parametrize("kind", WAITED_FOR)
+def test_what_is_waited_for_under_a_lock_is_told_with_its_kind_and_time(
+    sleeping: Held, kind: str
+) -> None:
+    found = lock(sleeping, f"truth_held_{kind}")
+    (holder,) = found.holders
+    assert (holder.by, holder.times, holder.slept) == (f"truth_hold_{kind}", 1, 1)
+    (most, *_) = holder.sleeps
+    assert (most.kind, most.function, most.times) == (*WAITED_FOR[kind], 1)
+    (wait,) = (one for one in sleeping.waits if one.by == holder.by)
+    assert (wait.kind, wait.function) == WAITED_FOR[kind]
+    assert wait.under[0].startswith(found.object)
+    assert found.ns == pytest.approx(wait.ns, rel=TOLERANCE)
+    assert found.asleep_ns == pytest.approx(most.ns, rel=TOLERANCE)
+
+
+def test_a_worker_that_is_waited_for_and_a_device_take_as_long_as_they_do(sleeping: Held) -> None:
+    flushed, device = (lock(sleeping, f"truth_held_{kind}") for kind in ("flushed", "device"))
+    assert flushed.asleep_ns == pytest.approx(HELD_FOR[flushed.object], rel=TOLERANCE)
+    # Who has it next begins right behind a tick, or anywhere.
+    apart = TICK / 2 / HELD_FOR[device.object]
+    assert device.asleep_ns == pytest.approx(HELD_FOR[device.object], rel=apart + TOLERANCE)
+
+
+def test_who_shares_a_lock_asleep_keeps_out_who_wants_it_alone(sleeping: Held) -> None:
+    found = lock(sleeping, "truth_held_shared")
+    (holder,) = found.holders
+    assert (holder.shared, holder.times, holder.slept) == (True, 1, 1)
+    each = HELD_FOR[found.object]
+    assert holder.asleep_ns == pytest.approx(each, rel=TOLERANCE)
+    assert found.once_ns == pytest.approx(each, rel=TOLERANCE)
+    assert found.shared
+    # All have it beside each other: nobody waits, and it bounds nobody.
+    assert (found.waited_ns, found.asleep_ns) == (0, 0)
 
 
 def test_who_waits_for_a_lock_is_asleep_for_as_long_as_others_have_it(held: Held) -> None:

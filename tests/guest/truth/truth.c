@@ -15,6 +15,7 @@
 #define HELD_BUSILY _IO(0xb7, 6)
 #define HELD_MOVED _IO(0xb7, 7)
 #define HELD_OTHERWISE _IO(0xb7, 8)
+#define HELD_WAITING _IO(0xb7, 9)
 
 static int truth;
 static unsigned long containers;
@@ -51,6 +52,8 @@ static void operation(const struct run *run, unsigned long n)
 		what = HELD_MOVED;
 	if (!strcmp(run->variant, "held-otherwise"))
 		what = HELD_OTHERWISE;
+	if (!strcmp(run->variant, "held-waiting"))
+		what = HELD_WAITING;
 	command(what, run, n);
 }
 

@@ -12,9 +12,9 @@
 #include <linux/completion.h>
 #include <linux/delay.h>
 #include <linux/interrupt.h>
+#include <linux/list_bl.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
-#include <linux/list_bl.h>
 #include <linux/percpu-rwsem.h>
 #include <linux/percpu.h>
 #include <linux/proc_fs.h>
@@ -24,6 +24,7 @@
 #include <linux/seqlock.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
+#include <linux/stop_machine.h>
 #include <linux/wait_bit.h>
 #include <linux/workqueue.h>
 
@@ -707,6 +708,74 @@ static noinline __within_page void truth_no_lock(void)
 	other_bit(&truth_held_tried.bits);
 }
 
+/*
+ * Mutexes that are held while their holder waits for what is no timer's, and a rwsem that those
+ * who sleep with it share.
+ */
+static struct truth_mutex truth_held_barrier, truth_held_flushed, truth_held_device;
+static struct truth_mutex truth_held_stopped;
+static struct {
+	struct rw_semaphore lock;
+} ____cacheline_aligned truth_held_shared;
+
+static void truth_nothing(struct rcu_head *head)
+{
+}
+
+/* Where there is no callback it waits for none. */
+static noinline void truth_hold_barrier(void)
+{
+	static struct rcu_head head;
+
+	mutex_lock(&truth_held_barrier.lock);
+	call_rcu(&head, truth_nothing);
+	rcu_barrier();
+	mutex_unlock(&truth_held_barrier.lock);
+}
+
+static void truth_sleep(struct work_struct *work)
+{
+	usleep_range(HELD_SHORT, HELD_SHORT);
+}
+
+static DECLARE_WORK(truth_sleeps, truth_sleep);
+
+static noinline void truth_hold_flushed(void)
+{
+	mutex_lock(&truth_held_flushed.lock);
+	queue_work(truth_workqueue, &truth_sleeps);
+	flush_workqueue(truth_workqueue);
+	mutex_unlock(&truth_held_flushed.lock);
+}
+
+/* As who waits for a disk does: until a tick, the last one of so many. */
+static noinline void truth_hold_device(void)
+{
+	mutex_lock(&truth_held_device.lock);
+	set_current_state(TASK_UNINTERRUPTIBLE);
+	io_schedule_timeout(usecs_to_jiffies(HELD_LONG));
+	mutex_unlock(&truth_held_device.lock);
+}
+
+static int truth_no_more(void *unused)
+{
+	return 0;
+}
+
+static noinline void truth_hold_stopped(void)
+{
+	mutex_lock(&truth_held_stopped.lock);
+	stop_machine(truth_no_more, NULL, NULL);
+	mutex_unlock(&truth_held_stopped.lock);
+}
+
+static noinline void truth_hold_shared(void)
+{
+	down_read(&truth_held_shared.lock);
+	usleep_range(HELD_LONG, HELD_LONG);
+	up_read(&truth_held_shared.lock);
+}
+
 #define TRUTH_OPERATION _IO(0xb7, 1)
 #define TRUTH_SETTLE _IO(0xb7, 2)
 /* As the emulator has it: a container's window may be over before the next one's. */
@@ -721,6 +790,8 @@ static noinline __within_page void truth_no_lock(void)
 #define TRUTH_HELD_MOVED _IO(0xb7, 7)
 /* Locks that are a bit, or a count. */
 #define TRUTH_HELD_OTHERWISE _IO(0xb7, 8)
+/* By who waits for something else than time. */
+#define TRUTH_HELD_WAITING _IO(0xb7, 9)
 
 static long truth_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
@@ -764,6 +835,14 @@ static long truth_ioctl(struct file *file, unsigned int command, unsigned long a
 		truth_hold_bucket();
 		truth_hold_written();
 		truth_no_lock();
+		return 0;
+	}
+	if (command == TRUTH_HELD_WAITING) {
+		truth_hold_barrier();
+		truth_hold_flushed();
+		truth_hold_device();
+		truth_hold_stopped();
+		truth_hold_shared();
 		return 0;
 	}
 	if (command == TRUTH_HELD_MOVED)
@@ -827,7 +906,12 @@ static int __init truth_init(void)
 	mutex_init(&truth_held_queue.lock);
 	mutex_init(&truth_held_beside.lock);
 	mutex_init(&truth_held_moved.lock);
+	mutex_init(&truth_held_barrier.lock);
+	mutex_init(&truth_held_flushed.lock);
+	mutex_init(&truth_held_device.lock);
+	mutex_init(&truth_held_stopped.lock);
 	init_rwsem(&truth_held_rwsem.lock);
+	init_rwsem(&truth_held_shared.lock);
 	sema_init(&truth_held_semaphore.lock, 1);
 	seqlock_init(&truth_held_written.lock);
 	set_bit(LOCK_BIT, &truth_held_tried.bits);
