@@ -13,7 +13,7 @@ from drgn import Object, Program
 
 from partywall.analyse.growth import counters, frames
 from partywall.analyse.growth.counters import Numbers
-from partywall.analyse.growth.frames import FILE, OTHER, Frames
+from partywall.analyse.growth.frames import FILE, OTHER, Frames, Use
 from partywall.analyse.growth.memory import Cache, Kernel, _path, bits
 from partywall.analyse.growth.slabs import Slabs
 
@@ -68,28 +68,39 @@ def test_pages_are_counted_by_what_they_are_for_and_who_pays() -> None:
         [False, True, False, True, True],
         [0] * 5,
     )
-    assert now.pages(OTHER, charged=False) == 1
-    assert now.pages(OTHER, charged=True) == 4
-    assert now.pages(FILE, charged=True) == 3
-    assert now.pages(FILE, charged=False) == 0
+    assert now.pages(Use(OTHER), charged=False) == 1
+    assert now.pages(Use(OTHER), charged=True) == 4
+    assert now.pages(Use(FILE), charged=True) == 3
+    assert now.pages(Use(FILE), charged=False) == 0
+
+
+def test_the_kernels_own_pages_are_counted_by_how_many_are_one_allocation() -> None:
+    before = some([1, 0, 0, 0, 0], [OTHER] * 5, [False] * 5, [0] * 5)
+    now = some([1, 4, 0, 2, 4], [OTHER, OTHER, OTHER, FILE, OTHER], [False] * 5, [0] * 5)
+    words = [use.words for use in now.uses()]
+    assert words[:2] == ["pages of the kernel", "pages of the kernel, 4 together"]
+    assert words[2:] == ["anonymous memory", "pages of files", "page tables"]
+    assert [now.pages(use, charged=False) for use in now.uses()] == [1, 8, 0, 2, 0]
+    assert now.since(before, Use(OTHER, 4), charged=False).tolist() == [1, 4]
+    assert now.since(before, Use(OTHER, 1), charged=False).tolist() == []
 
 
 def test_pages_that_are_told_of_apart_are_none_of_the_kernels_own() -> None:
     now = some([1, 1, 1], [OTHER, OTHER, FILE], [False, True, False], [0] * 3, apart=1)
-    assert now.pages(OTHER, charged=False) == 0
-    assert now.pages(OTHER, charged=True) == 1
-    assert now.pages(FILE, charged=False) == 1
+    assert now.pages(Use(OTHER, 1), charged=False) == 0
+    assert now.pages(Use(OTHER, 1), charged=True) == 1
+    assert now.pages(Use(FILE), charged=False) == 1
 
 
 def test_a_page_is_another_one_if_its_content_is() -> None:
     before = some([1, 1, 0, 1], [FILE] * 4, [True] * 4, [1, 2, 3, 4])
     now = some([1, 1, 1, 1], [FILE, FILE, FILE, OTHER], [True] * 4, [1, 9, 3, 4])
     # The first stays; the second has another content, the third was free, the last is no file's.
-    new = now.since(before, FILE, charged=True)
+    new = now.since(before, Use(FILE), charged=True)
     assert new.tolist() == [1, 2]
     later = some([1, 1, 1, 1], [FILE] * 4, [True] * 4, [1, 9, 8, 4])
     assert later.still(new, now).tolist() == [1]
-    assert now.since(before, FILE, charged=False).tolist() == []
+    assert now.since(before, Use(FILE), charged=False).tolist() == []
 
 
 class Memory:

@@ -31,6 +31,20 @@ WORDS = {
 
 
 @dataclass(frozen=True)
+class Use:
+    """What pages are for. ``together``: how many are one; None: however many."""
+
+    kind: int
+    together: int | None = None
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        some = f", {self.together} together" if (self.together or 1) > 1 else ""
+        return f"{WORDS[self.kind]}{some}"
+
+
+@dataclass(frozen=True)
 class Frames:
     """All pages as the guest stands, by frame, without those of slabs.
 
@@ -86,16 +100,29 @@ class Frames:
         apart = _of_disks(kernel.prog) + _of_per_cpu(kernel.prog)
         return Frames(apart, size, kind, _charged(kernel, owner), content)
 
-    def pages(self, kind: int, *, charged: bool) -> int:
-        """Return how many pages of a kind there are, without those that are told of apart."""
-        found = int(self.size[(self.kind == kind) & (self.charged == charged)].sum())
-        return found - (self.apart if kind == OTHER and not charged else 0)
+    def uses(self) -> list[Use]:
+        """Return what pages are for; of the kernel's own, by how many are one allocation."""
+        together = np.unique(self.size[(self.kind == OTHER) & (self.size > 1)]).tolist()
+        own = [Use(OTHER, number) for number in (1, *together)]
+        return [*own, *(Use(kind) for kind in (ANONYMOUS, FILE, TABLE))]
 
-    def since(self, before: Frames, kind: int, *, charged: bool) -> NDArray[np.intp]:
-        """Return the frames of a kind that had another content then, or nobody had."""
-        here = (self.kind == kind) & (self.size > 0) & (self.charged == charged)
-        same = (before.kind == kind) & (before.size > 0) & (before.content == self.content)
-        return np.nonzero(here & ~same)[0]
+    def pages(self, use: Use, *, charged: bool) -> int:
+        """Return how many pages of a use there are, without those that are told of apart."""
+        found = int(self.size[self._of(use, charged)].sum())
+        # These are allocated one by one.
+        return found - (self.apart if use == Use(OTHER, 1) and not charged else 0)
+
+    def since(self, before: Frames, use: Use, *, charged: bool) -> NDArray[np.intp]:
+        """Return the frames of a use that had another content then, or nobody had."""
+        same = (before.kind == use.kind) & (before.size == self.size)
+        same &= before.content == self.content
+        return np.nonzero(self._of(use, charged) & ~same)[0]
+
+    def _of(self, use: Use, charged: bool) -> Mask:
+        """Which pages are of a use, the first ones of several."""
+        size = self.size > 0 if use.together is None else self.size == use.together
+        found: Mask = size & (self.kind == use.kind) & (self.charged == charged)
+        return found
 
     def still(self, frames: NDArray[np.intp], then: Frames) -> NDArray[np.intp]:
         """Return those of the frames that have the content they had then."""
@@ -149,14 +176,14 @@ def _tables(kernel: Kernel, types: Words) -> Mask:
     return marked
 
 
-def describe(kernel: Kernel, frame: int, kind: int) -> str:
+def describe(kernel: Kernel, frame: int, use: Use) -> str:
     """Return what pages are that are like this one."""
-    if kind != FILE:
-        return WORDS[kind]
+    if use.kind != FILE:
+        return use.words
     page = Object(kernel.prog, "struct page *", kernel.map + frame * kernel.page)
-    _, use = naming.kind(kernel.prog, page)
+    _, told = naming.kind(kernel.prog, page)
     # Of which file system is what tells: of files there may be thousands.
-    return f"{WORDS[kind]}{use[use.rindex(' (') :]}" if " (" in use else WORDS[kind]
+    return f"{use.words}{told[told.rindex(' (') :]}" if " (" in told else use.words
 
 
 def per_cpu(prog: Program) -> dict[int, tuple[int, int]]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from partywall.analyse.growth import counters, frames
 from partywall.analyse.growth.counters import Numbers
-from partywall.analyse.growth.frames import Frames
+from partywall.analyse.growth.frames import Frames, Use
 from partywall.analyse.growth.makers import Makers
 from partywall.analyse.growth.memory import Kernel
 from partywall.analyse.growth.slabs import Made, Slabs
@@ -240,36 +240,37 @@ class Growth:
             )
 
     def _frames(self, before: Look, some: Look, more: Look) -> Iterable[_Followed]:
-        for kind in (frames.OTHER, frames.ANONYMOUS, frames.FILE, frames.TABLE):
+        looks = [one.frames for one in (before, some, more)]
+        for use in dict.fromkeys(use for one in looks for use in one.uses()):
             for charged in (False, True):
-                pages = [one.frames.pages(kind, charged=charged) for one in (before, some, more)]
+                pages = [one.pages(use, charged=charged) for one in looks]
                 steps = pages[1] - pages[0], pages[2] - pages[1]
                 rate = per_operation(*steps, self.operations)
                 most = at_most(*steps, self.operations)
                 if rate:
-                    yield self._of_kind(kind, charged, rate, some.frames, more.frames)
+                    yield self._of_use(use, charged, rate, some.frames, more.frames)
                 elif most:
                     self._rises(
-                        ("pages", self._uses(more.frames, before.frames, kind, charged)[0]),
+                        ("pages", self._what(more.frames, before.frames, use, charged)[0]),
                         charged=charged,
                         size=most * PAGE,
                         more=[steps[0], sum(steps)],
                     )
 
-    def _uses(
-        self, now: Frames, before: Frames, kind: int, charged: bool
+    def _what(
+        self, now: Frames, before: Frames, use: Use, charged: bool
     ) -> tuple[str, NDArray[np.intp]]:
-        """What most pages of a kind are that were not there before, and these."""
-        new = now.since(before, kind, charged=charged)
-        uses: Counter[str] = Counter()
+        """What most pages of a use are that were not there before, and these."""
+        new = now.since(before, use, charged=charged)
+        found: Counter[str] = Counter()
         for frame in new:
-            uses[frames.describe(self.kernel, int(frame), kind)] += int(now.size[frame])
-        return uses.most_common(1)[0][0] if uses else frames.WORDS[kind], new
+            found[frames.describe(self.kernel, int(frame), use)] += int(now.size[frame])
+        return found.most_common(1)[0][0] if found else use.words, new
 
-    def _of_kind(
-        self, kind: int, charged: bool, rate: float, some: Frames, more: Frames
+    def _of_use(
+        self, use: Use, charged: bool, rate: float, some: Frames, more: Frames
     ) -> _Followed:
-        what, new = self._uses(more, some, kind, charged)
+        what, new = self._what(more, some, use, charged)
         left = Left(
             kind="pages",
             what=what,

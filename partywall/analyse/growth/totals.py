@@ -61,10 +61,10 @@ def totals(kernel: Kernel, stocks: Stocks) -> Totals:
         ):
             add("slab", what, pays, objects, objects * cache.size)
     there = Frames.read(kernel, pages, slabs.frames)
-    for use, words in frames.WORDS.items():
+    for use in there.uses():
         for pays in (True, False):
             number = there.pages(use, charged=pays)
-            add("pages", words, pays, number, PAGE * number)
+            add("pages", use.words, pays, number, PAGE * number)
     for size, owner in frames.per_cpu(kernel.prog).values():
         pays = kernel.owner(owner, objects=True) is not None
         add("per-cpu", "per-CPU memory", pays, 1, size)

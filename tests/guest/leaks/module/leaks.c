@@ -131,6 +131,7 @@ static bool leaks_operation(struct leaks_own *own, unsigned long number)
 	struct leak *made[CACHES] = { };
 	struct page *page = alloc_page(GFP_KERNEL);
 	struct page *charged = alloc_page(GFP_KERNEL_ACCOUNT);
+	struct page *together = alloc_pages(GFP_KERNEL | __GFP_COMP, 2);
 	void __percpu *everywhere = __alloc_percpu(48, 16);
 	void __percpu *paid = __alloc_percpu_gfp(80, 16, GFP_KERNEL_ACCOUNT);
 	int n;
@@ -143,7 +144,7 @@ static bool leaks_operation(struct leaks_own *own, unsigned long number)
 		if (!made[n])
 			return false;
 	}
-	if (!page || !charged || !everywhere || !paid)
+	if (!page || !charged || !together || !everywhere || !paid)
 		return false;
 	leaks_keep(made[FOREVER], &leaks_forever);
 	if (made[HALF])
