@@ -281,7 +281,7 @@ class _Watch:
             return growing
         try:
             kernel, makers = self._reading()
-            growing = growing or analysis.Growth(kernel, makers, total)
+            growing = growing or analysis.Growth(kernel, makers, total, self._plan.topology.cpus)
             growing.during(analysis.look(kernel))
         except Exception as error:
             return fault(_NOT_READ, error)

@@ -18,6 +18,9 @@ from partywall.results.growth import Bound, Growth, Left, Operation, Raised, Ver
 SHOWN = 20
 """Kinds of objects of each verdict that are shown unless all are asked for."""
 
+ELSEWHERE = 0.05
+"""Share that others pay for than who made it, from which on that is said."""
+
 _TITLES: dict[Verdict, str] = {
     "growth": "Growth: memory that no container is charged for",
     "unlimited": "Unlimited: a container pays, and it stays until memory is short, or longer",
@@ -196,6 +199,9 @@ def _rows(
         if titles:
             who += f" and {count(len(titles), 'more operation')}"
         told = [text(left.what, "magenta"), text(who), text(_taken_back(left))]
+        if (left.elsewhere or 0) > ELSEWHERE:
+            share = f"{left.elsewhere:.0%}"
+            told.append(text(f"another container than who made it pays for {share} of it"))
         told += _bounded(bounds[title])
         if left.made_by:
             told.append(text(" < ".join(left.made_by), "dim"))

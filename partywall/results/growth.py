@@ -37,6 +37,11 @@ class Left(Model):
     objects: float = Field(description="Per operation; of pages, pages.")
     bytes: float = Field(description="Per operation, without what is lost between objects.")
     charged: float = Field(description="Share that some container's memory cgroup is charged for.")
+    elsewhere: float | None = Field(
+        default=None,
+        description="Of what is charged, the share that another container is charged for than the "
+        "one on whose CPU it was made; None if that is not known.",
+    )
     bookkeeping: bool = Field(
         default=False,
         description="Whether it is the kernel's books of who is charged, which nobody is charged "

@@ -102,6 +102,15 @@ def test_what_rises_unevenly_is_settled_by_more_operations(leaks: Operation) -> 
     assert "leak_uneven" not in {one.what for one in leaks.unsettled}
 
 
+def test_who_makes_another_pay_is_told(leaks: Operation) -> None:
+    (others,) = of_cache(leaks, "leak_others")
+    assert (others.objects, others.charged, others.elsewhere) == (1.0, 1.0, 1.0)
+    (own,) = of_cache(leaks, "leak_charged")
+    assert (own.charged, own.elsewhere) == (1.0, 0.0)
+    (nobody,) = of_cache(leaks, "leak_forever")
+    assert nobody.elsewhere is None
+
+
 def test_a_counter_in_a_module_is_found(leaks: Operation) -> None:
     (counter,) = [one for one in leaks.raised if one.name == "leaks_until_exit"]
     # What it did to warm up goes down with the rest.

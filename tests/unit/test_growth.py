@@ -242,6 +242,15 @@ def test_what_nobody_pays_for_comes_first() -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_who_makes_another_pay_is_said() -> None:
+    others = DENTRY.model_copy(update={"elsewhere": 0.5})
+    said = " ".join(shown(found(others)).split())
+    assert "another container than who made it pays for 50% of it" in said
+    for share in (None, 0.0, 0.05):
+        few = DENTRY.model_copy(update={"elsewhere": share})
+        assert "another container" not in shown(found(few))
+
+
 def test_where_nothing_grows_it_is_said() -> None:
     text = shown(found())
     assert "none: all that operations leave behind is charged to a container" in text

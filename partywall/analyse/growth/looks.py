@@ -78,11 +78,16 @@ class _Followed:
 
 @dataclass
 class Growth:
-    """Looks at one operation. ``operations``: of all containers in the first step."""
+    """Looks at one operation.
+
+    ``operations``: of all containers in the first step; ``cpus``: of each container, which
+    follow each other.
+    """
 
     kernel: Kernel
     makers: Makers
     operations: int
+    cpus: int = 1
     _looks: list[Look] = field(default_factory=list)
     _followed: list[_Followed] = field(default_factory=list)
     unsettled: list[Unsettled] = field(default_factory=list)
@@ -230,6 +235,7 @@ class Growth:
                 objects=round(each, 4),
                 bytes=round(each * known.size, 2),
                 charged=float(paid),
+                elsewhere=self._elsewhere(objects) if paid and known.track is not None else None,
                 bookkeeping=bookkeeping.makes(made_by),
                 after={},
             )
@@ -238,6 +244,15 @@ class Growth:
                 frozenset((one.address, one.when) for one in objects),
                 lambda now: ((one.address, one.when) for one in now.slabs.objects(cache)),
             )
+
+    def _elsewhere(self, objects: list[Made]) -> float | None:
+        """The share that others are charged for than who has the CPU on which it was made.
+
+        None if no container is known of any.
+        """
+        pairs = [(self.kernel.container(one.owner), one.cpu // self.cpus) for one in objects]
+        known = [payer != maker for payer, maker in pairs if payer is not None]
+        return round(sum(known) / len(known), 4) if known else None
 
     def _frames(self, before: Look, some: Look, more: Look) -> Iterable[_Followed]:
         looks = [one.frames for one in (before, some, more)]

@@ -7,6 +7,7 @@ microseconds for each member of each.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,6 +19,9 @@ from numpy.typing import NDArray
 from partywall.analyse.growth.counters import Counters
 
 PAGE_SHIFT = 12
+
+# As `partywall.guest.oci` names the cgroups of containers.
+_CONTAINER = re.compile(r"/partywall/c(\d+)(/|\Z)")
 
 Words = NDArray[np.uint64]
 
@@ -85,10 +89,17 @@ class Kernel:
             self._owners[address] = path or None
         return self._owners[address]
 
+    def container(self, address: int) -> int | None:
+        """Return the number of the container that an ``obj_cgroup`` is of; None if of none."""
+        path = self.owner(address, objects=True)
+        found = _CONTAINER.match(path) if path else None
+        return int(found[1]) if found else None
+
     @cached_property
-    def track(self) -> tuple[int, int]:
-        """Where a ``struct track`` has the handle of a stack, and the time."""
-        return self.at("struct track", "handle"), self.at("struct track", "when")
+    def track(self) -> tuple[int, int, int]:
+        """Where a ``struct track`` has the handle of a stack, the time, and the CPU."""
+        handle, when, cpu = (self.at("struct track", name) for name in ("handle", "when", "cpu"))
+        return handle, when, cpu
 
     @cached_property
     def slab_flag(self) -> int:

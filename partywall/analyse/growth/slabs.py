@@ -26,13 +26,15 @@ _WORD = struct.Struct("<Q")
 class Made:
     """An object in a slab.
 
-    ``handle``: of the stack that made it, in the kernel's depot; ``when``: in ticks;
-    ``owner``: address of the ``obj_cgroup`` that is charged, 0 if none is.
+    ``handle``: of the stack that made it, in the kernel's depot; ``when``: in ticks; ``cpu``: on
+    which; all 0 where that is not kept. ``owner``: address of the ``obj_cgroup`` that is charged,
+    0 if none is.
     """
 
     address: int
     handle: int
     when: int
+    cpu: int
     owner: int
 
 
@@ -192,8 +194,7 @@ class Slabs:
             at = number * cache.stride
             if at in free:
                 continue
-            handle, when = _track(kernel, cache, data, at)
-            yield Made(base + at, handle, when, charged[number])
+            yield Made(base + at, *_track(kernel, cache, data, at), charged[number])
 
     def _free(self, cache: Cache, base: int, data: bytes, first: int) -> set[int]:
         """Offsets of a slab's free objects."""
@@ -236,13 +237,14 @@ class Slabs:
         return [_WORD.unpack_from(data, n * size)[0] for n in range(count)]
 
 
-def _track(kernel: Kernel, cache: Cache, data: bytes, at: int) -> tuple[int, int]:
-    """Who made an object: the stack's handle, and when in ticks."""
+def _track(kernel: Kernel, cache: Cache, data: bytes, at: int) -> tuple[int, int, int]:
+    """Who made an object: the stack's handle, when in ticks, and on which CPU."""
     if cache.track is None:
-        return 0, 0
-    handle, when = kernel.track
+        return 0, 0, 0
+    handle, when, cpu = kernel.track
     at += cache.track
     return (
         struct.unpack_from("<I", data, at + handle)[0],
         _WORD.unpack_from(data, at + when)[0],
+        struct.unpack_from("<i", data, at + cpu)[0],
     )

@@ -8,11 +8,13 @@
 #include <linux/fs.h>
 #include <linux/gfp.h>
 #include <linux/list.h>
+#include <linux/memcontrol.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/proc_fs.h>
 #include <linux/rcupdate.h>
+#include <linux/sched/mm.h>
 #include <linux/shrinker.h>
 #include <linux/slab.h>
 
@@ -44,7 +46,7 @@ struct leaks_own {
 
 enum {
 	FOREVER, HALF, EXIT, CHARGED, RECLAIMED, RINGED, WARMED, FREED, LATER, DRAINED, MIXED,
-	UNEVEN, CACHES
+	UNEVEN, OTHERS, CACHES
 };
 
 static const char *const names[CACHES] = {
@@ -60,6 +62,7 @@ static const char *const names[CACHES] = {
 	[DRAINED] = "leak_drained",	/* nor of these, which kfree_rcu() has for a while */
 	[MIXED] = "leak_mixed",		/* a pool of POOL for each file; one in two stays */
 	[UNEVEN] = "leak_uneven",	/* 0 to 31 in one of SELDOM operations, as if by chance */
+	[OTHERS] = "leak_others",	/* one an operation, charged to who has the next CPU */
 };
 
 static struct kmem_cache *caches[CACHES];
@@ -126,6 +129,26 @@ static void leaks_free_later(struct rcu_head *rcu)
 	kmem_cache_free(caches[LATER], container_of(rcu, struct leak, rcu));
 }
 
+/* Of who runs on each CPU, once he was here. */
+static struct mem_cgroup *leaks_memcgs[NR_CPUS];
+
+static noinline bool leaks_for_another(void)
+{
+	unsigned int cpu = raw_smp_processor_id();
+	struct mem_cgroup *payer, *before;
+	struct leak *one;
+
+	if (!leaks_memcgs[cpu])
+		leaks_memcgs[cpu] = get_mem_cgroup_from_mm(current->mm);
+	payer = leaks_memcgs[(cpu + 1) % num_online_cpus()];
+	before = set_active_memcg(payer ?: leaks_memcgs[cpu]);
+	one = leaks_make(OTHERS, __GFP_ACCOUNT);
+	set_active_memcg(before);
+	if (one)
+		leaks_keep(one, &leaks_forever);
+	return one;
+}
+
 static bool leaks_operation(struct leaks_own *own, unsigned long number)
 {
 	struct leak *made[CACHES] = { };
@@ -138,7 +161,7 @@ static bool leaks_operation(struct leaks_own *own, unsigned long number)
 
 	for (n = 0; n < CACHES; n++) {
 		if ((n == HALF && number % 2) || (n == WARMED && own->warm >= WARM) ||
-		    n == MIXED || n == UNEVEN)
+		    n == MIXED || n == UNEVEN || n == OTHERS)
 			continue;
 		made[n] = leaks_make(n, n == CHARGED ? __GFP_ACCOUNT : 0);
 		if (!made[n])
@@ -153,7 +176,8 @@ static bool leaks_operation(struct leaks_own *own, unsigned long number)
 	list_add(&made[EXIT]->list, &own->until_exit);
 	atomic_inc(&leaks_until_exit);
 	list_add(&made[CHARGED]->list, &own->charged);
-	if (!leaks_pool(own) || !leaks_one_in_two(number) || !leaks_unevenly(number))
+	if (!leaks_pool(own) || !leaks_one_in_two(number) || !leaks_unevenly(number) ||
+	    !leaks_for_another())
 		return false;
 	if (own->ring[own->next % RING])
 		kmem_cache_free(caches[RINGED], own->ring[own->next % RING]);
