@@ -110,7 +110,11 @@ class Judgement:
         if between:
             returns, chance = lines.crossings, lines.chance_crossed
         expected = verdict.expected_returns(
-            lines.turns, slices, parties.container if between else None
+            lines.turns,
+            slices,
+            parties.container if between else None,
+            # In how many of them threads ran is not known.
+            np.where(own, slices, np.inf),
         )
         told = slices >= verdict.FEW_SLICES
         back = verdict.comes_back(lines.turns, returns, expected, window) & told

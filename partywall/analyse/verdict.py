@@ -27,6 +27,8 @@ ALL: Final = 2
 _COMES_BACK = 4
 FEW_SLICES = 3
 """With fewer, how often a party came back says nothing."""
+ENOUGH_SLICES = 8
+"""So many of others tell how often somebody can have met them."""
 # Less than any line can lack of one move for each: rates are quotients of whole numbers.
 _ROUNDING = 1e-6
 
@@ -73,16 +75,21 @@ def by_others(counts: Array, groups: Array | None) -> Array:
     return found
 
 
-def expected_returns(turns: Array, slices: Array, groups: Array | None = None) -> Array:
+def expected_returns(
+    turns: Array, slices: Array, groups: Array | None = None, runs: Array | None = None
+) -> Array:
     """Return how often each party comes back to each line, as chance has it.
 
     Visits to what is shared lie in as many of the ``slices`` of a party as chance has
-    it, and others visit between, if they do so as often: in no more slices than they have.
-    ``groups``: as in `by_others`.
+    it, and others visit between, if they do so as often: in no more slices than they have,
+    where these are enough to tell. ``groups``: as in `by_others`; ``runs``: in how many slices
+    each party may visit a line at most, if not ``slices``: of some it is not known.
     """
     fewer = np.minimum(turns, by_others(turns, groups))
     own = slices * (1 - (1 - 1 / slices) ** fewer) - 1
-    return np.asarray(np.maximum(np.minimum(own, by_others(slices[None], groups)), 0.0))
+    most = by_others(np.minimum(turns, slices if runs is None else runs), groups)
+    bounded = np.where(most >= ENOUGH_SLICES, np.minimum(own, most), own)
+    return np.asarray(np.maximum(bounded, 0.0))
 
 
 def chance_returns(slices: Array, groups: Array | None = None) -> Array:

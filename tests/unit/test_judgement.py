@@ -124,6 +124,28 @@ def test_a_counter_of_two_is_theirs_though_one_of_them_runs_in_more_slices() -> 
     assert found == verdict.ALL
     (found,) = judged([[(600, 600, 2, 24), (250, 250, 2, 10)]], [thing("counter")]).sharing
     assert found == verdict.HANDED_OVER
+    # Among others that do not come to it, and as CPUs of one container beside another one.
+    every = [(ONCE, ONCE, 20, 24), (ONCE, ONCE, 9, 10), *[(ONCE, ONCE, 20, 24)] * 6]
+    pair = [(600, 600, 9, 24), (250, 250, 8, 10), *[0] * 6]
+    (found, _) = judged([pair, every], [thing("counter"), thing("of all")]).sharing
+    assert found == verdict.SOME
+    (found, _) = judged(
+        [pair[:4], every[:4]], [thing("counter"), thing("of all")], cpus=2, scope="within"
+    ).sharing
+    assert found == verdict.ALL
+
+
+def test_what_a_thread_and_two_hand_each_other_is_theirs_no_more_for_slices_of_threads() -> None:
+    # In how many slices a thread had it is not known, but it lies between those of the others.
+    line = [(300, 300, 6, 24), (40, 40, 5, 10)]
+    lines, names = [line, [(ONCE, ONCE, 9, 24), (ONCE, ONCE, 9, 10)]], [thing("x"), thing("y")]
+    found = judged(lines, names, thread=(40, 40, 20, 20)).sharing
+    assert found.tolist() == [verdict.HANDED_OVER, verdict.ALL]
+
+
+def test_few_slices_of_another_do_not_make_a_wall_of_what_came_round_twice() -> None:
+    (found,) = judged([[(336, 336, 2, 24), (33, 33, 1, 3)]], [thing("x")]).sharing
+    assert found == verdict.HANDED_OVER
 
 
 def test_what_cpus_of_one_container_hand_each_other_has_not_moved_to_another() -> None:
