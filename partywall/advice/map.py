@@ -251,14 +251,14 @@ def _titles(results: Iterable[Result]) -> dict[str, str]:
     for result in results:
         for one in parts.between(result):
             found.setdefault(one.title, one.operation)
-        for failure in result.failed:
-            found.setdefault(failure.title, failure.operation)
+        for failure in parts.failed(result):
+            found.setdefault(failure.workload, failure.operation)
     return found
 
 
 def _column(result: Result) -> dict[str, Cell]:
     advice = Advice(result)
-    cells = {one.title: Cell(failed=one.why) for one in result.failed}
+    cells = {one.workload: Cell(failed=one.why) for one in parts.failed(result)}
     for one in parts.between(result):
         cells[one.title] = Cell(
             verdict=one.verdict,

@@ -2,7 +2,7 @@
 """The commands, their options and exit codes.
 
 0: done, and nothing over --fail-above. 1: a wall is over --fail-above, an operation over
---fail-growth, caps over --fail-caps, or diff found a regression.
+--fail-growth or --fail-unlimited, caps over --fail-caps, or diff found a regression.
 2: asked for something that can't be. 3: this machine or the guest failed.
 130: interrupted.
 """

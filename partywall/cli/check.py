@@ -41,7 +41,7 @@ from partywall.core.errors import PartywallError, UsageProblem
 from partywall.core.topology import Profiles
 from partywall.kernels import Request
 from partywall.measure import beside, run
-from partywall.measure.ready import resolve, unrooted, with_roots
+from partywall.measure.ready import resolve, with_roots
 from partywall.model import profiles
 from partywall.report.terminal import Shown
 from partywall.results import store
@@ -173,7 +173,7 @@ def check(
             layers=("shared", "own") if layers == "both" else (layers,),
             profiles=apparmor,
             volatile=volatile,
-            rootless=unrooted(every, rootless),
+            rootless=run.unrooted(every, rootless, shape),
             **({} if jobs is None else {"jobs": jobs}),
         )
         both = beside.beside(wanted, wanted.workloads, progress) if others else None

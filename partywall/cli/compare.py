@@ -33,7 +33,7 @@ from partywall.cli.readers import Reader
 from partywall.core.errors import PartywallError, UsageProblem
 from partywall.kernels import Kernel, Request
 from partywall.measure import run
-from partywall.measure.ready import resolve, unrooted, with_roots
+from partywall.measure.ready import resolve, with_roots
 from partywall.model import profiles
 from partywall.report import compare as view
 from partywall.results import compare, document, store
@@ -119,7 +119,7 @@ def compare_command(
     if not (store.is_name(before) and store.is_name(after)):
         with progress_on_terminal() as progress:
             chosen, failures = with_roots(chosen, progress)
-    more["rootless"] = unrooted(every, failures)
+    more["rootless"] = run.unrooted(every, failures, shape)
     # Both are made ready first: nothing is measured if one can't be.
     found: list[Result] = []
     for what, ready in [(what, _ready(what)) for what in (before, after)]:
@@ -150,5 +150,7 @@ def compare_command(
     over = fails.broken_by(found[1]) or over
     if not failures and not over:
         bounds = replace(fails, transfers=inf if fail_above is None else fail_above)
-        bounds.check_whole(found[1])
+        # Of what failed before, nothing after is held against it.
+        for result in (found[1], found[0]):
+            bounds.check_whole(result)
     return _failed(failures) or (OVER_LIMIT if over else 0)

@@ -61,7 +61,7 @@ def diff_command(
 
     Exits with 1 if anything is worse: a wall that appeared or grew, also in deferred
     work, more instructions or calls per operation, more of it under a shared lock,
-    more memory that stays, a lock that is held asleep for longer. And if a workload of
+    more memory that stays, a lock that is kept from others asleep for longer. And if a workload of
     BEFORE is not in AFTER, or was measured otherwise there.
     """
     if as_json and as_markdown:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from partywall import kernels
 from partywall.core import packages
@@ -12,7 +12,6 @@ from partywall.core.progress import Progress
 from partywall.guest import qemu, roots
 from partywall.kernels import Kernel, Request
 from partywall.record import plugin
-from partywall.results.failures import Failure
 from partywall.workloads import Root, Workload
 
 
@@ -51,12 +50,3 @@ def with_roots(
     if wrong and not left:
         raise next(iter(wrong.values()))
     return left, {one.title: wrong[one.root] for one in wanted if one.root in wrong}
-
-
-def unrooted(wanted: Sequence[Workload], why: Mapping[str, PartywallError]) -> list[Failure]:
-    """Return those of the workloads that have no root, for a result. ``why``: by `with_roots`."""
-    return [
-        Failure(title=one.title, operation=one.operation, why=why[one.title].message)
-        for one in wanted
-        if one.title in why
-    ]

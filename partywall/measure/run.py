@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -130,11 +130,34 @@ def check(wanted: Wanted, progress: Progress) -> Outcome:
     versions = {one.version for one in measured}
     found = [one.result for one in measured]
     failed = [
-        Failure(title=plan.title, operation=plan.workload.operation, why=one.message)
+        _failure(plan.workload, plan.topology, one, plan.layers)
         for plan, one in zip(todo, became, strict=True)
         if isinstance(one, PartywallError)
     ]
     return Outcome(whole(wanted, todo[0], versions, found, failed), failures)
+
+
+def _failure(
+    workload: Workload, shape: Topology, why: PartywallError, layers: Layers = "shared"
+) -> Failure:
+    own = ", own layers" if layers == "own" else ""
+    title = f"{workload.title}{own} {shape.containers}x{shape.cpus}"
+    return Failure(title=title, operation=workload.operation, why=why.message)
+
+
+def unrooted(
+    wanted: Sequence[Workload], why: Mapping[str, PartywallError], shape: Topology | None
+) -> list[Failure]:
+    """Return those of the workloads that have no root, for a result.
+
+    ``why``: by `partywall.measure.ready.with_roots`; ``shape``: as `Wanted.topology`.
+    """
+    return [
+        _failure(one, peers.topology(one, each), why[one.title])
+        for one in wanted
+        if one.title in why
+        for each in ([shape] if shape else topologies(one))
+    ]
 
 
 @dataclass(frozen=True)

@@ -48,10 +48,12 @@ def _blocks(found: Growth, everything: bool) -> Iterator[RenderableType]:
     )
     left = [one for one in found.operations if not one.kept]
     kept = [one for one in found.operations if one.kept]
-    for verdict, title in _TITLES.items() if left else ():
+    for verdict, title in _TITLES.items() if left or any(one.unlimited for one in kept) else ():
         yield ""
         yield text(title, "bold")
-        yield from _rows(left, verdict, everything)
+        # Of what is kept the rest goes with who keeps it, and is told below.
+        rows = found.operations if verdict == "unlimited" else left
+        yield from _rows(rows, verdict, everything)
     if kept:
         yield ""
         yield text("What is kept takes, while it is there", "bold")
@@ -140,8 +142,18 @@ def _together(every: list[Left]) -> Left:
     """All of one kind that an operation leaves, made by whoever made most of it."""
     objects, size = sum(one.objects for one in every), sum(one.bytes for one in every)
     paid = sum(one.bytes * one.charged for one in every)
+    known = [one for one in every if one.elsewhere is not None]
+    whole = sum(one.bytes * one.charged for one in known)
+    others = sum(one.bytes * one.charged * (one.elsewhere or 0.0) for one in known)
     most = max(every, key=lambda one: one.bytes)
-    return most.model_copy(update={"objects": objects, "bytes": size, "charged": paid / size})
+    return most.model_copy(
+        update={
+            "objects": objects,
+            "bytes": size,
+            "charged": paid / size,
+            "elsewhere": others / whole if whole else None,
+        }
+    )
 
 
 def _limits(found: Growth) -> str:

@@ -89,14 +89,15 @@ def verdict(workload: WorkloadResult) -> str | None:
             f"one asleep for all: {lock.name} is held for {ms(lock.longest_ns)} at most, "
             f"asleep {ms(lock.asleep_ns)} an operation, in {_what(lock.sleeps)}"
         )
-    if lock.shared or lock.kept_ns >= ASLEEP_NS:
-        sleeps = [spell for one in lock.told for spell in one.sleeps]
-        return (
-            f"shared asleep: {lock.name} is held for {ms(lock.once_ns)} at most by who shares it, "
-            f"asleep {ms(lock.kept_ns)} an operation, in {_what(sleeps)}; "
-            "who wants it alone waits"
-        )
-    return f"slept for: {lock.name}, {ms(lock.once_ns)} at most until it is had"
+    if not lock.shared:
+        return f"slept for: {lock.name}, {ms(lock.once_ns)} at most until it is had"
+    sharers = [one for one in lock.holders if one.shared]
+    sleeps = [spell for one in sharers for spell in one.sleeps]
+    return (
+        f"shared asleep: {lock.name} is held for {ms(lock.once_ns)} at most by who shares it, "
+        f"asleep {ms(sum(one.asleep_ns for one in sharers))} an operation, in {_what(sleeps)}; "
+        "who wants it alone waits"
+    )
 
 
 def blocks(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
@@ -117,7 +118,7 @@ def blocks(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
             table.add_row(
                 _longest(lock),
                 rate(sum(one.ns for one in lock.told) / 1e6),
-                rate(lock.kept_ns / 1e6),
+                rate(sum(one.asleep_ns for one in lock.told) / 1e6),
                 rate(lock.waited_ns / 1e6),
                 Flow(text(lock.name, "bold"), *_holders(lock, verbose)),
             )

@@ -42,7 +42,9 @@ def render(
         _diagnostic(f"limit {fail_above:g} transfers/op on one object"),
     ]
     if fail_held is not None:
-        lines.append(_diagnostic(f"limit {fail_held:g} ms for a lock that is held asleep"))
+        lines.append(
+            _diagnostic(f"limit {fail_held:g} ms for a lock that is kept from others asleep")
+        )
     if fail_growth is not None:
         lines.append(_diagnostic(f"limit {fail_growth:g} bytes/op that nobody is charged for"))
     for number, workload in enumerate(result.workloads, 1):

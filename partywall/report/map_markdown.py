@@ -164,7 +164,7 @@ def _kinds(stay: Stays) -> str:
 
 
 def _waits(found: Map, everything: bool) -> Iterator[str]:
-    """Shared locks that are held asleep."""
+    """Locks that are kept from others because somebody sleeps."""
     yield f"### {view.WAITS}"
     yield ""
     held = view.held(found)

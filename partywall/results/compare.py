@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final, Literal
@@ -289,6 +290,9 @@ def _held(before: WorkloadResult, after: WorkloadResult) -> list[HeldChange]:
     ]
 
 
+_TOGETHER = re.compile(r", [0-9]+ together\Z")
+
+
 def _left(before: WorkloadResult, after: WorkloadResult) -> LeftChange | None:
     old, new = before.memory, after.memory
     if old is None or new is None:
@@ -296,7 +300,8 @@ def _left(before: WorkloadResult, after: WorkloadResult) -> LeftChange | None:
     kinds: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for side, memory in enumerate((old, new)):
         for one in memory.grown:
-            kinds[one.what][side] += one.bytes
+            # Older results have the kernel's own pages as one kind.
+            kinds[_TOGETHER.sub("", one.what)][side] += one.bytes
     return LeftChange(
         all=Change(before=old.bytes, after=new.bytes),
         uncharged=Change(before=old.uncharged, after=new.uncharged),

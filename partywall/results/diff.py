@@ -54,7 +54,9 @@ class Tolerance(Model):
     share: float = Field(default=0.10, ge=0, description="Of what was there before.")
     bytes: float = Field(default=8.0, ge=0, description="Of memory that stays, per op.")
     held: float = Field(
-        default=1.0, ge=0, description="Milliseconds for which a lock is held asleep at most."
+        default=1.0,
+        ge=0,
+        description="Milliseconds for which a lock is kept from others asleep, at most.",
     )
     instructions: float = Field(
         default=0.05, ge=0, description="Share of an operation's instructions."

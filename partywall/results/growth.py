@@ -163,8 +163,12 @@ class Operation(Model):
         return sum(one.uncharged for one in stay)
 
     def verdict_of(self, left: Left) -> Verdict:
-        """Return that of a kind that it leaves: what bounds how many can be done bounds it."""
-        bounded = self.bound is not None and self.bound.verdict in ("own", "cap")
+        """Return that of a kind that it leaves: a limit of all that ends the operation bounds it.
+
+        The memory of the machine is no such limit, nor is one of each process or container,
+        which may end and begin anew.
+        """
+        bounded = self.bound is not None and self.bound.verdict == "cap" and not self.bound.killed
         return "charged" if bounded and left.verdict == "unlimited" else left.verdict
 
     @property
@@ -174,8 +178,17 @@ class Operation(Model):
 
     @property
     def unlimited_at_most(self) -> float:
-        """The same, with what is charged and not settled."""
-        return self.unlimited + sum(one.bytes for one in self.unsettled if one.charged)
+        """The same, with what is charged and not settled, or was not followed to its end."""
+        rises = sum(one.bytes for one in self.unsettled if one.charged)
+        return self.unlimited + rises + self.unfollowed
+
+    @property
+    def unfollowed(self) -> float:
+        """Bytes of each operation that are charged, and nobody saw what takes them back."""
+        if self.bound is not None and self.bound.verdict == "cap" and not self.bound.killed:
+            return 0.0
+        unseen = [one for one in self.left if one.back is None and not one.bookkeeping]
+        return sum(one.bytes for one in unseen if not one.uncharged)
 
     @property
     def uncharged_at_most(self) -> float:

@@ -200,8 +200,9 @@ class HeldLock(Model):
 
     @property
     def kept_ns(self) -> float:
-        """Held by a holder that sleeps, of those to tell of."""
-        return sum(one.asleep_ns for one in self.told)
+        """Held by a holder that sleeps: by those that have it alone, or more, that share it."""
+        shared = sum(one.asleep_ns for one in self.holders if one.shared)
+        return max(self.asleep_ns, shared)
 
     @property
     def waited_ns(self) -> float:
@@ -210,10 +211,13 @@ class HeldLock(Model):
 
     @property
     def told(self) -> list[Holder]:
-        """Those to tell of: who keeps all others out, or who shares it if he sleeps for longer."""
+        """Those to tell of: who keeps all others out, or who shares it if he sleeps for longer.
+
+        Longer in all, or once, if who has it alone does not sleep long enough to be told of.
+        """
         shared = [one for one in self.holders if one.shared]
         longer = sum(one.asleep_ns for one in shared) > self.asleep_ns
-        return shared if longer else self.alone
+        return shared if longer or (self.shared and not self.alone_asleep) else self.alone
 
     @property
     def sleeps(self) -> list[Spell]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from partywall.core.errors import UsageProblem
 from partywall.results.counts import Sums
+from partywall.results.failures import Failure
 from partywall.results.result import Line, Result, Wall, WorkloadResult
 from partywall.results.setting import started
 
@@ -108,9 +109,14 @@ def _above(
     }
 
 
+def failed(result: Result) -> list[Failure]:
+    """Return what could not be measured between containers."""
+    return [one for one in result.failed if not one.within]
+
+
 def _once(result: Result) -> None:
     titles = Counter([one.title for one in between(result)])
-    titles.update(one.title for one in result.failed)
+    titles.update(one.workload for one in failed(result))
     twice = [title for title, number in titles.items() if number > 1]
     if twice:
         shapes = {
@@ -138,4 +144,4 @@ def _made(result: Result) -> tuple[object, ...]:
 
 
 def _asked(result: Result) -> set[str]:
-    return {one.title for one in result.workloads} | {one.title for one in result.failed}
+    return {one.title for one in result.workloads} | {one.workload for one in failed(result)}

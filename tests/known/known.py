@@ -133,6 +133,13 @@ def show(
     )
 
 
+def mended(case: cases.Case) -> str:
+    """Return by what it was mended, for the tables."""
+    if case.after_it == "there":
+        return f"nobody: {case.subject}"
+    return f"{case.commit} ({case.release}) {case.subject}"
+
+
 def markdown(
     scores: Sequence[scoring.Score],
     checked: Sequence[scoring.Checked],
@@ -148,7 +155,7 @@ def markdown(
         case = one.case
         cells = (
             case.name,
-            f"{case.commit} ({case.release}) {case.subject}",
+            mended(case),
             f"`{case.structure}`",
             case.gain,
             f"`{case.workload}`, {case.scope}",
@@ -160,8 +167,7 @@ def markdown(
         rows.append(f"| {' | '.join(cells)} |")
     rows += ["", "| not run | mended by | structure | published | why |", "|---|---|---|---|---|"]
     for case in skipped:
-        subject = f"{case.commit} ({case.release}) {case.subject}"
-        reasons = (case.name, subject, f"`{case.structure}`", case.gain, case.skip)
+        reasons = (case.name, mended(case), f"`{case.structure}`", case.gain, case.skip)
         rows.append(f"| {' | '.join(reasons)} |")
     if checked:
         rows += ["", "| control, to be isolated | kernel | found |", "|---|---|---|"]

@@ -29,7 +29,7 @@ from partywall.results import store
 from partywall.results.failures import Failure
 from partywall.results.result import Result
 
-DIED = Failure(title="fork 8 x 1", operation="one fork", why="the guest's kernel crashed")
+DIED = Failure(title="fork 8x1", operation="one fork", why="the guest's kernel crashed")
 BARE = Failure(title="server", operation="one request", why="/no-such-place is no directory")
 TWO = profiles.load("ice-lake-2x32")
 WHOLE = builders.result(builders.isolated())
@@ -70,27 +70,27 @@ def test_a_check_of_which_a_guest_died_says_so_in_its_result(
     outcome = run.check(wanted, Quiet())
     assert outcome.result is not None
     told = {one.title: one.why for one in outcome.result.failed}
-    assert told == {"server": BARE.why, "fork 8 x 1": DIED.why}
+    assert told == {"server": BARE.why, "fork 8x1": DIED.why}
     assert outcome.failures.keys() == {"fork 8 x 1"}
 
 
 def test_a_report_names_it_on_top() -> None:
     top, _, _ = shown(PART).partition("predicted at")
-    assert "fork 8 x 1: the guest's kernel crashed" in " ".join(top.split())
+    assert "fork 8x1: the guest's kernel crashed" in " ".join(top.split())
     assert "failed" not in shown(WHOLE)
 
 
 def test_ktap_has_it_as_a_test_that_failed() -> None:
     text = ktap.render(PART, 100.0)
     assert "\n1..2\n" in text
-    assert "# fork 8 x 1: could not be measured: the guest's kernel crashed\n" in text
-    assert text.endswith("\nnot ok 2 fork 8 x 1\n")
+    assert "# fork 8x1: could not be measured: the guest's kernel crashed\n" in text
+    assert text.endswith("\nnot ok 2 fork 8x1\n")
     assert "not ok" not in ktap.render(WHOLE, 100.0)
 
 
 @pytest.mark.parametrize("limits", [Limits(100.0), Limits(inf, held=5.0), Limits(inf, growth=17.0)])
 def test_nothing_that_is_not_known_is_under_a_limit(limits: Limits) -> None:
-    with pytest.raises(UsageProblem, match="fork 8 x 1 could not be measured"):
+    with pytest.raises(UsageProblem, match="fork 8x1 could not be measured"):
         limits.check_whole(PART)
     limits.check_whole(WHOLE)
     Limits(inf).check_whole(PART)

@@ -49,7 +49,7 @@ from partywall.report import predict as predictions
 from partywall.report.html import kinds
 from partywall.results.compare import compare
 from partywall.results.counts import CallCount
-from partywall.results.held import Held, SleepKind
+from partywall.results.held import Held, SleepKind, Spell
 from partywall.results.result import WorkloadResult
 
 RTNL, OTHER = 0xFFFFFFFF82C00040, 0xFFFFFFFF82C00080
@@ -681,6 +681,12 @@ def test_all_views_tell_of_a_lock_by_one_rule(
     assert bool(report.over(work, 1.0)) == (told and said != "0.020 ms")
     assert ("rtnl_mutex" in shown(work)) == told
     assert ("who wants it alone waits" in shown(work)) == said.endswith("*")
+    rows = [one for one in kinds.taken(work) if one.lock == "rtnl_mutex"]
+    assert not told or max(one.at_most for one in rows) == held.locks[0].once_ns / 1e6
+    assert (
+        '<td class="code">rtnl_mutex</td>'
+        in html.render(whole, None, profiles.load(profiles.DEFAULT))
+    ) == bool(rows)
     assert (report.verdict(work) is not None) == told
     (changed,) = compare(builders.result(workload(Held(locks=[], waits=[]))), whole).workloads
     assert [one.longest.after for one in changed.held] == [held.locks[0].once_ns]
@@ -688,6 +694,30 @@ def test_all_views_tell_of_a_lock_by_one_rule(
     found = compare(whole, whole)
     comparisons.render(found, Console(file=file, width=100), verbose=False)
     assert ("rtnl_mutex" in file.getvalue()) == told
+
+
+def test_what_is_said_of_who_shares_a_lock_is_his() -> None:
+    found = builders.held()
+    (lock, _) = found.locks
+    alone = lock.holders[0].model_copy(
+        update={"asleep_ns": 900.0, "longest_ns": 500_000.0, "longest_tried_ns": 0.0}
+    )
+    sleeps = [Spell(kind="timer", function="msleep", at="", times=1, ns=200.0)]
+    times = {"asleep_ns": 200.0, "longest_ns": 2e6, "sleeps": sleeps, "by": "reads"}
+    reader = alone.model_copy(update={"shared": True, **times})
+    both = workload(Held(locks=[lock.model_copy(update={"holders": [alone, reader]})], waits=[]))
+    said = report.verdict(both)
+    assert said is not None
+    assert "is held for 2.00 ms at most by who shares it, asleep <0.001 ms an operation" in said
+    assert "reads, shared: msleep" in shown(both)
+    # Somebody slept for it for longer than anybody had it.
+    waits = reader.model_copy(update={"longest_tried_ns": 9e6, "asleep_ns": 1_500.0})
+    (said,) = [
+        report.verdict(
+            workload(Held(locks=[lock.model_copy(update={"holders": [waits]})], waits=[]))
+        )
+    ]
+    assert said == "slept for: rtnl_mutex, 9.00 ms at most until it is had"
 
 
 def test_who_has_a_lock_alone_comes_before_who_shares_a_longer_one() -> None:

@@ -675,6 +675,21 @@ def test_nothing_in_the_tables_of_a_map_is_markup() -> None:
         assert "@somebody" not in outside
 
 
+def test_what_failed_in_a_check_is_the_row_of_its_operation() -> None:
+    """A check says how many ran; one container that failed is in no map, as others are not."""
+    failed = [
+        Failure(title=f"fork {shape}", operation="one fork", why=shape) for shape in ("8x1", "1x8")
+    ]
+    broken = builders.result(builders.workload("pipe", [])).model_copy(update={"failed": failed})
+    other = builders.result(builders.workload("fork", [wall("x", 2.0)]))
+    other = other.model_copy(update={"kernel": other.kernel.model_copy(update={"release": "7.3"})})
+    drawn = {one.title: one.cells for one in maps.draw([broken, other]).operations}
+    assert sorted(drawn) == ["fork", "pipe"]
+    (first, second) = drawn["fork"]
+    assert first is not None and first.failed == "8x1"
+    assert second is not None and second.failed is None
+
+
 def test_markdown_has_all_three_kinds_and_says_what_it_left_out() -> None:
     grown = Grown(kind="slab", what="dentry", objects=2, bytes=384, charged=0.5, more=[512, 1536])
     memory = Memory(operations=256, least=0.02, grown=[grown])

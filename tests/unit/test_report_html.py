@@ -141,13 +141,13 @@ def test_all_that_the_result_has_is_in_the_page() -> None:
     pairs = PairsOfLines(apart=5.0, least=7.25, most=9.0, worse=3, listed=[pair])
     more = {"inside": inside, "passing": groups, "deferred": late, "pairs": pairs}
     one = builders.many_walls(200).model_copy(update=more)
-    died = Failure(title="fork 8 x 1", operation="one fork", why="the guest's kernel crashed")
+    died = Failure(title="fork 8x1", operation="one fork", why="the guest's kernel crashed")
     whole = builders.result(builders.signal(), one).model_copy(
         update={"failed": [died], "lacks": ["sharers"], "measured_with": "partywall.result/2"}
     )
     page = html.render(whole, None, TWO)
     said = read(page).said + " ".join(opened(page).values())
-    assert "fork 8 x 1: the guest's kernel crashed" in said
+    assert "fork 8x1: the guest's kernel crashed" in said
     assert "sharers: saved as partywall.result/2" in said
     assert "7.25 to 9.00 transfers/op for 5.00" in said
     assert "one lock | nothing that counts" in said

@@ -19,9 +19,11 @@ from partywall import workloads
 from partywall.core import cache
 from partywall.core.errors import PartywallError, UsageProblem
 from partywall.core.progress import Quiet
+from partywall.core.topology import Topology
 from partywall.guest import oci, rooted, roots
 from partywall.guest.roots import debian, disks, layers
 from partywall.measure import ready
+from partywall.measure import run as measuring
 from partywall.workloads import Root
 
 
@@ -389,8 +391,10 @@ def test_a_root_that_can_not_be_is_the_failure_of_its_workload_alone() -> None:
     left, why = ready.with_roots([signal, server], Quiet())
     assert left == [signal]
     assert "is no directory" in why["server"].message
-    (told,) = ready.unrooted([signal, server], why)
-    assert (told.title, told.operation) == ("server", signal.operation)
+    (told,) = measuring.unrooted([signal, server], why, Topology(4, 2))
+    assert (told.title, told.operation) == ("server 4x2", signal.operation)
+    shapes = [one.title for one in measuring.unrooted([signal, server], why, None)]
+    assert shapes == ["server 8x1"]
     assert told.why == why["server"].message
     with pytest.raises(UsageProblem, match="is no directory"):
         ready.with_roots([server], Quiet())

@@ -127,7 +127,7 @@ class Frames:
     def still(self, frames: NDArray[np.intp], then: Frames) -> NDArray[np.intp]:
         """Return those of the frames that have the content they had then."""
         same = (
-            (self.size[frames] > 0)
+            (self.size[frames] == then.size[frames])
             & (self.kind[frames] == then.kind[frames])
             & (self.content[frames] == then.content[frames])
         )

@@ -289,6 +289,7 @@ def render(before: Result, after: Result | None, profile: Profile) -> str:
         stays=memory.brief,
         asleep=held.brief,
         slept=held.verdict,
+        taken=kinds.taken,
         deferred=costs.deferred,
         share=costs.share,
         visible=VISIBLE,

@@ -49,6 +49,43 @@ def holds(workload: WorkloadResult) -> list[Hold]:
     ]
 
 
+@dataclass(frozen=True)
+class Taken:
+    """A lock as somebody has it who sleeps, or as it is slept for; ms, an operation but at most."""
+
+    lock: str
+    at_most: float
+    held: float
+    asleep: float
+    waited: float
+    by: str
+    sleeps: str
+
+
+def taken(workload: WorkloadResult) -> list[Taken]:
+    """Return who has which lock asleep; of one that is only slept for, for how long."""
+    found = []
+    for lock in workload.held.slept_with() if workload.held else ():
+        waited = lock.waited_ns / 1e6
+        holders = [one for one in lock.told if one.asleep_ns > 0]
+        for one in holders:
+            found.append(
+                Taken(
+                    lock=lock.name,
+                    at_most=one.longest_asleep_ns / 1e6,
+                    held=one.ns / 1e6,
+                    asleep=one.asleep_ns / 1e6,
+                    waited=waited,
+                    by=f"{one.by}, shared" if one.shared else one.by,
+                    sleeps=", ".join(spell.words for spell in one.sleeps[:3]),
+                )
+            )
+        tried = max((one.longest_tried_ns for one in lock.holders), default=0.0)
+        if not holders or tried > max(one.longest_asleep_ns for one in holders):
+            found.append(Taken(lock.name, tried / 1e6, 0.0, 0.0, waited, "", "until it is had"))
+    return found
+
+
 def _had(lock: HeldLock) -> float:
     """Nanoseconds of an operation for which those who are told of have it."""
     return sum(one.ns for one in lock.told)
