@@ -152,6 +152,9 @@ def test_packages_say_what_they_need_and_what_is_in_them() -> None:
     assert "Depends: initramfs-tools | linux-initramfs-tool, kmod\n" in image
     assert all(f" {patch.topic}" in image for patch in PATCHES)
     assert "not signed" in image
+    assert max(map(len, image.splitlines())) <= 80
+    log = words.changelog("6.12.117-1~deb12u1", 1, "cloud-amd64", PATCHES).splitlines()
+    assert max(len(line) for line in log if not line.startswith(" -- ")) <= 80
     assert "Depends: gcc-12, libelf1t64 (>= 0.142), make\n" in headers
     assert "Depends" not in debug
 
@@ -204,9 +207,25 @@ def test_headers_have_the_configuration_that_modules_look_at(tmp_path: Path) -> 
         "HOSTCC\t= $(LLVM_PREFIX)clang\nHOSTCC\t= gcc\nHOSTCXX\t= g++\n"
         "CPP\t\t= $(CC) -E\nCC\t\t= $(CROSS_COMPILE)gcc\n"
     )
+    (tmp_path / "a.c").write_text("int main(void) { return 0; }\n")
+    there = tmp_path / "to/scripts"
+    there.mkdir(parents=True)
+    for name in ("modpost", "one.o"):
+        more = ["-c"] if name.endswith(".o") else []
+        command = ["gcc", "-g", *more, "-o", there / name, tmp_path / "a.c"]
+        subprocess.run(command, check=True)
+    (there / "a.sh").write_text("#!/bin/sh\n")
+    (there / "a.sh").chmod(0o755)
+    (there / ".gitignore").write_text("modpost\n")
+    kept = (there / "one.o").read_bytes(), (there / "a.sh").read_bytes()
     for _ in range(2):
         headers.complete(tmp_path, "gcc-12")
         subprocess.run(["sh", "-eu", script, "to"], cwd=tmp_path, check=True)
+    # What lintian calls an error: a program with data for a debugger.
+    assert b".debug_info" not in (there / "modpost").read_bytes()
+    assert subprocess.run([there / "modpost"], check=False).returncode == 0
+    assert ((there / "one.o").read_bytes(), (there / "a.sh").read_bytes()) == kept
+    assert not (there / ".gitignore").exists()
     # As Linux has it, where clang is another branch.
     assert (tmp_path / "to/Makefile").read_text() == (
         "HOSTCC\t= $(LLVM_PREFIX)clang\nHOSTCC\t= gcc-12\nHOSTCXX\t= g++\n"

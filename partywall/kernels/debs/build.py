@@ -27,7 +27,8 @@ from partywall.kernels.sources import debian
 _ROOM = {"cloud-amd64": 20, "amd64": 40}
 """GB of disk that a build takes at most."""
 _ROOM_LISTED = 10
-_SECONDS = {"cloud-amd64": 2 * 3600.0, "amd64": 6 * 3600.0}
+_SECONDS = {"cloud-amd64": 80 * 60.0, "amd64": 6 * 3600.0}
+"""On two cores; of the generic one nobody has waited for the end."""
 _SECONDS_LISTED = 1200.0
 _OPTIONS = "it takes lines as a .config has them: CONFIG_NAME=y, # CONFIG_NAME is not set"
 

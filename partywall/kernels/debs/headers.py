@@ -23,14 +23,18 @@ _MORE = r"""
 cp .config "${destdir}/.config"
 sed -i -E -e 's/^(CC[[:space:]]*= \$\(CROSS_COMPILE\))gcc$/\1%(gcc)s/' \
 	-e 's/^(HOSTCC[[:space:]]*= )gcc$/\1%(gcc)s/' "${destdir}/Makefile"
+# As Debian's policy has it: no data for a debugger in programs, nothing of git's.
+find "${destdir}" -name .gitignore -delete
+find "${destdir}" -type f -perm /111 -exec sh -c \
+	'for one; do ! head -c 4 "$one" | grep -q ELF || strip --strip-all "$one"; done' sh {} +
 """
 
 
 def complete(tree: Path, compiler: str) -> None:
     """Have linux-headers of a tree get ``.config``, and name the compiler, such as gcc-12.
 
-    DKMS copies the first, and reads options there. EnvironmentProblem if the script that
-    makes headers is another one.
+    DKMS copies the first, and reads options there. Programs are stripped. EnvironmentProblem
+    if the script that makes headers is another one.
     """
     script = tree / _INSTALL
     try:

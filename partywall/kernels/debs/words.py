@@ -82,20 +82,28 @@ def _subject(patch: Patch) -> str:
 
 def changelog(source: str, revision: int, flavour: str, patches: list[Patch]) -> str:
     """Return debian/changelog: what the packages are made of, by topic."""
+    made = (
+        f"Linux as in Debian's linux-source {source}, in the configuration of its "
+        f"linux-image-{flavour}, with keys of nobody's and modules that are not signed."
+    )
     lines = [
         f"{SOURCE} ({version(source, revision)}) UNRELEASED; urgency=medium",
         "",
-        f"  * Linux as in Debian's linux-source {source}, in the configuration of its",
-        f"    linux-image-{flavour}, with keys of nobody's and modules that are not signed.",
+        *_item("  * ", made),
     ]
     topic = None
     for patch in patches:
         if patch.topic != topic:
             topic = patch.topic
             lines.append(f"  * {topic}:")
-        lines.append(f"    - {_subject(patch)}")
+        lines += _item("    - ", _subject(patch))
     lines += ["", f" -- {MAINTAINER}  {format_datetime(newest(patches))}", ""]
     return "\n".join(lines)
+
+
+def _item(start: str, text: str) -> list[str]:
+    """Lines of a changelog: its policy has 80 columns."""
+    return textwrap.wrap(text, 78, initial_indent=start, subsequent_indent=" " * len(start))
 
 
 def control(text: str, patches: list[Patch], needs: Iterable[str]) -> str:
@@ -104,13 +112,13 @@ def control(text: str, patches: list[Patch], needs: Iterable[str]) -> str:
     ``needs``: packages that the headers need, such as the compiler that built the kernel.
     """
     topics = ", ".join(dict.fromkeys(patch.topic for patch in patches))
-    lines = [
-        "The series of Partywall is applied, so that containers of one machine share fewer",
-        *textwrap.wrap(f"cache lines. Its topics: {topics}.", 78),
-        ".",
-        "Modules are not signed, and neither is the kernel: with Secure Boot it needs a key of",
+    paragraphs = (
+        "The series of Partywall is applied, so that containers of one machine share fewer "
+        f"cache lines. Its topics: {topics}.",
+        "Modules are not signed, and neither is the kernel: with Secure Boot it needs a key of "
         "the machine's owner.",
-    ]
+    )
+    lines = [line for each in paragraphs for line in (".", *textwrap.wrap(each, 78))]
     headers = {"Depends": ", ".join(sorted(needs))}
     done = []
     for stanza in text.strip().split("\n\n"):
@@ -122,7 +130,7 @@ def control(text: str, patches: list[Patch], needs: Iterable[str]) -> str:
         elif name[1].endswith("-dbg"):
             done.append(stanza)
         elif name[1].startswith("linux-image-"):
-            done.append("\n".join([_with(stanza, _IMAGE), " .", *(f" {line}" for line in lines)]))
+            done.append("\n".join([_with(stanza, _IMAGE), *(f" {line}" for line in lines)]))
         # And linux-libc-dev, which no machine should get: Debian's has the same name.
     return "\n\n".join(done) + "\n"
 
