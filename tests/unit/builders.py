@@ -136,7 +136,7 @@ def lock(name: str, instructions: float, **more: Any) -> Lock:
     return Lock(object=name, instructions=instructions, **(given | more))
 
 
-def held(longest: float = 13.2e6, asleep: float = 2e6) -> Held:
+def held(longest: float = 13.2e6, asleep: float = 2e6, tried: float = 9e6) -> Held:
     """A lock that is held asleep, one that hardly is, and a function that waits."""
     spells = [
         Spell(
@@ -160,7 +160,7 @@ def held(longest: float = 13.2e6, asleep: float = 2e6) -> Held:
         sleeps=spells,
         tried=0.1,
         tried_ns=7e6,
-        longest_tried_ns=9e6,
+        longest_tried_ns=tried,
     )
     lock = HeldLock(address="0xffffffff82c00040", object="rtnl_mutex", field="", holders=[holder])
     short = {"asleep_ns": 10.0, "longest_ns": 20.0, "tried_ns": 5.0, "longest_tried_ns": 30.0}

@@ -63,7 +63,7 @@ def looks(*which: str) -> list[str]:
 class Growing:
     """Counts its looks instead of reading memory."""
 
-    def __init__(self, kernel: object, makers: object, operations: int) -> None:
+    def __init__(self, kernel: object, makers: object, operations: int, cpus: int) -> None:
         self.operations = operations
         self.left: list[Any] = []
         self.unsettled: list[Any] = []

@@ -624,7 +624,9 @@ def test_a_lock_that_is_held_asleep_for_longer_is_a_regression(
     before: float, after: float, how: str | None
 ) -> None:
     sides = (
-        builders.result(workload(None).model_copy(update={"held": builders.held(longest=ms * 1e6)}))
+        builders.result(
+            workload(None).model_copy(update={"held": builders.held(ms * 1e6, tried=0.0)})
+        )
         for ms in (before, after)
     )
     found = [(one.how, one.what, one.name) for one in diff(*sides, Tolerance()).findings]
