@@ -170,12 +170,12 @@ def _settled(found: Growth, uncharged: float | None, unlimited: float | None) ->
         over = uncharged is not None and one.uncharged_at_most > uncharged
         if not over and (unlimited is None or one.unlimited_at_most <= unlimited):
             continue
-        if rises := memory.unsettled(one, not over):
+        if not over and one.unfollowed:
             raise UsageProblem(
-                f"what {one.title} leaves behind is not settled: {rises}",
-                "do more of it, by --operations, or leave it out",
+                f"what takes back what {one.title} leaves behind is not known: the guest ended",
+                "measure it again",
             )
         raise UsageProblem(
-            f"what takes back what {one.title} leaves behind is not known: the guest ended",
-            "measure it again",
+            f"what {one.title} leaves behind is not settled: {memory.unsettled(one, not over)}",
+            "do more of it, by --operations, or leave it out",
         )

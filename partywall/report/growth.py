@@ -48,12 +48,11 @@ def _blocks(found: Growth, everything: bool) -> Iterator[RenderableType]:
     )
     left = [one for one in found.operations if not one.kept]
     kept = [one for one in found.operations if one.kept]
-    for verdict, title in _TITLES.items() if left or any(one.unlimited for one in kept) else ():
+    stays = any(one.unlimited or one.uncharged for one in kept)
+    for verdict, title in _TITLES.items() if left or stays else ():
         yield ""
         yield text(title, "bold")
-        # Of what is kept the rest goes with who keeps it, and is told below.
-        rows = found.operations if verdict == "unlimited" else left
-        yield from _rows(rows, verdict, everything)
+        yield from _rows(found.operations, verdict, everything)
     if kept:
         yield ""
         yield text("What is kept takes, while it is there", "bold")
@@ -190,7 +189,8 @@ def _rows(
     kinds: dict[tuple[str, tuple[str, ...], str | None], list[tuple[str, Left]]] = defaultdict(list)
     for one in operations:
         alike: dict[tuple[str, tuple[str, ...], str | None], list[Left]] = defaultdict(list)
-        for left in one.left:
+        # What is kept, and goes with who keeps it, is told by itself.
+        for left in one.left if not one.kept else one.staying:
             if one.verdict_of(left) == verdict:
                 alike[left.what, left.made_by[:2], left.back].append(left)
         for kind, every in alike.items():

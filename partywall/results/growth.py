@@ -39,8 +39,8 @@ class Left(Model):
     charged: float = Field(description="Share that some container's memory cgroup is charged for.")
     elsewhere: float | None = Field(
         default=None,
-        description="Of what is charged, the share that another container is charged for than the "
-        "one on whose CPU it was made; None if that is not known.",
+        description="Of the objects that some container is known to be charged for, the share "
+        "that another one is than that on whose CPU it was made; None if that is not known.",
     )
     bookkeeping: bool = Field(
         default=False,
@@ -159,8 +159,12 @@ class Operation(Model):
 
         Of what is kept, those that stay when processes and files are gone.
         """
-        stay = [one for one in self.left if not (self.kept and one.back == "exit")]
-        return sum(one.uncharged for one in stay)
+        return sum(one.uncharged for one in self.staying)
+
+    @property
+    def staying(self) -> list[Left]:
+        """What it leaves behind; of what is kept, what stays when processes and files are gone."""
+        return [one for one in self.left if not (self.kept and one.back == "exit")]
 
     def verdict_of(self, left: Left) -> Verdict:
         """Return that of a kind that it leaves: a limit of all that ends the operation bounds it.

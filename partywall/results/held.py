@@ -211,13 +211,15 @@ class HeldLock(Model):
 
     @property
     def told(self) -> list[Holder]:
-        """Those to tell of: who keeps all others out, or who shares it if he sleeps for longer.
+        """Those to tell of: who keeps all others out, and who shares it if he sleeps for longer.
 
         Longer in all, or once, if who has it alone does not sleep long enough to be told of.
         """
         shared = [one for one in self.holders if one.shared]
         longer = sum(one.asleep_ns for one in shared) > self.asleep_ns
-        return shared if longer or (self.shared and not self.alone_asleep) else self.alone
+        if longer or (self.shared and not self.alone_asleep):
+            return shared + (self.alone if self.alone_asleep else [])
+        return self.alone
 
     @property
     def sleeps(self) -> list[Spell]:

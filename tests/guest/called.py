@@ -24,7 +24,7 @@ processor is given when it boots, as of those that clear a page."""
 LONGEST = 15
 """Bytes of an instruction."""
 WORD = (1 << 64) - 1
-KINDS = ("clear_page_", "copy_user_", "memset", "memcpy", "rep_")
+KINDS = ("clear_page_", "copy_user_", "memset", "memcpy", "rep_movs")
 
 
 class Calls:
@@ -53,8 +53,10 @@ class Calls:
     def _of(self, address: int, function: str) -> Found:
         code = elf.read_memory(self._path, address, LONGEST)
         call = next(self._code.disasm(code, address), None)
-        if call is None or call.mnemonic not in ("call", "jmp"):
-            return "another"
+        alike = any(function.startswith(kind) for kind in KINDS)
+        if call is None or not call.mnemonic.startswith(("call", "j")):
+            # What is no call here may become one when the kernel boots.
+            return "one of its kind" if alike else "another"
         (target,) = call.operands
         if target.type != X86_OP_IMM:
             return "by a pointer"
@@ -63,7 +65,6 @@ class Calls:
             return "calls it"
         if any(name.startswith("__x86_indirect_thunk") for name in names):
             return "by a pointer"
-        alike = any(function.startswith(kind) for kind in KINDS)
         same = any(name.startswith(kind) for name in names for kind in KINDS)
         return "one of its kind" if alike and same else "another"
 

@@ -59,7 +59,8 @@ OTHERWISE = WORKLOAD.model_copy(update={"variant": "held-otherwise", "warmup": 2
 """Semaphores, and locks that are one bit; beside them what looks like such a lock and is none."""
 
 SLEEPING = WORKLOAD.model_copy(update={"variant": "held-waiting", "warmup": 2, "window": 8})
-"""Locks of which the holder waits for a grace period, a worker, a device or all CPUs."""
+"""Locks of which the holder waits for a grace period, a worker, a device or all CPUs, and one that
+sleepers share."""
 
 MS = 1_000_000
 """Nanoseconds."""

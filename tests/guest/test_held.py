@@ -151,12 +151,16 @@ def test_what_is_waited_for_under_a_lock_is_told_with_its_kind_and_time(
     (holder,) = found.holders
     assert (holder.by, holder.times, holder.slept) == (f"truth_hold_{kind}", 1, 1)
     (most, *_) = holder.sleeps
-    assert (most.kind, most.function, most.times) == (*WAITED_FOR[kind], 1)
-    (wait,) = (one for one in sleeping.waits if one.by == holder.by)
-    assert (wait.kind, wait.function) == WAITED_FOR[kind]
+    assert (most.kind, most.function) == WAITED_FOR[kind]
+    (wait,) = (one for one in sleeping.waits if one.by == holder.by and one.slept)
+    assert (wait.kind, wait.function, wait.times) == (*WAITED_FOR[kind], 1)
     assert wait.under[0].startswith(found.object)
-    assert found.ns == pytest.approx(wait.ns, rel=TOLERANCE)
-    assert found.asleep_ns == pytest.approx(most.ns, rel=TOLERANCE)
+    assert found.ns >= wait.ns
+    # All CPUs stop within microseconds, of which the rest of the operation is more.
+    if kind != "stopped":
+        assert most.times == 1
+        assert found.ns == pytest.approx(wait.ns, rel=TOLERANCE)
+        assert found.asleep_ns == pytest.approx(most.ns, rel=TOLERANCE)
 
 
 def test_a_worker_that_is_waited_for_and_a_device_take_as_long_as_they_do(sleeping: Held) -> None:
@@ -173,7 +177,8 @@ def test_who_shares_a_lock_asleep_keeps_out_who_wants_it_alone(sleeping: Held) -
     assert (holder.shared, holder.times, holder.slept) == (True, 1, 1)
     each = HELD_FOR[found.object]
     assert holder.asleep_ns == pytest.approx(each, rel=TOLERANCE)
-    assert found.once_ns == pytest.approx(each, rel=TOLERANCE)
+    # Once it may be longer, as above.
+    assert found.once_ns >= each * (1 - TOLERANCE)
     assert found.shared
     # All have it beside each other: nobody waits, and it bounds nobody.
     assert (found.waited_ns, found.asleep_ns) == (0, 0)

@@ -381,6 +381,19 @@ def test_a_limit_is_held_against_what_nobody_pays_for(tmp_path: Path) -> None:
     assert run(saved)[0] == 0
 
 
+def test_what_is_kept_and_stays_behind_uncharged_is_growth_too() -> None:
+    stays = DENTRY.model_copy(
+        update={"what": "filp", "charged": 0.0, "after": dict.fromkeys(DENTRY.after, 1.0)}
+    )
+    goes = stays.model_copy(update={"what": "pipe", "after": dict.fromkeys(DENTRY.after, 0.0)})
+    kept = [leaves("a", DENTRY, stays, goes, kept=True)]
+    told = shown(found().model_copy(update={"operations": kept}))
+    growth, _, rest = told.partition("Unlimited:")
+    assert "filp" in growth and "pipe" not in growth
+    assert "none: all that" not in told
+    assert "dentry" in rest
+
+
 def test_a_limit_is_held_against_what_nothing_of_its_own_bounds(tmp_path: Path) -> None:
     saved = tmp_path / "growth.json"
 

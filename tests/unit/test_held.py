@@ -720,6 +720,22 @@ def test_what_is_said_of_who_shares_a_lock_is_his() -> None:
     assert said == "slept for: rtnl_mutex, 9.00 ms at most until it is had"
 
 
+def test_who_has_a_lock_alone_is_told_beside_who_shares_it_and_sleeps_for_longer() -> None:
+    (lock, _) = builders.held(longest=30e6, tried=0.0).locks
+    writer = lock.holders[0]
+    times = {"shared": True, "longest_ns": 12e6, "asleep_ns": 9e6, "by": "reads"}
+    both = lock.model_copy(update={"holders": [writer, writer.model_copy(update=times)]})
+    work = workload(Held(locks=[both], waits=[]))
+    assert report.brief(work) == "30.0 ms"
+    assert [(one.by, one.at_most, one.waited) for one in kinds.taken(work)] == [
+        ("reads, shared", 12.0, 14.0),
+        ("cleanup_net", 30.0, 0.0),
+    ]
+    said = shown(work)
+    assert "30.0 6.00 11.0 14.0 rtnl_mutex" in said
+    assert "reads, shared:" in said and "cleanup_net:" in said
+
+
 def test_who_has_a_lock_alone_comes_before_who_shares_a_longer_one() -> None:
     found = builders.held()
     (lock, _) = found.locks

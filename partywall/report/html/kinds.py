@@ -38,11 +38,11 @@ def holds(workload: WorkloadResult) -> list[Hold]:
         Hold(
             name=lock.name,
             told=(
-                f"held {held.ms(_had(lock))} an operation, {held.ms(lock.kept_ns)} of that asleep; "
+                f"held {held.ms(_had(lock))} an operation, {held.ms(_slept(lock))} of that asleep; "
                 f"others sleep {held.ms(lock.waited_ns)} for it"
             ),
-            awake=100 * max(_had(lock) - lock.kept_ns, 0.0) / longest,
-            asleep=100 * lock.kept_ns / longest,
+            awake=100 * max(_had(lock) - _slept(lock), 0.0) / longest,
+            asleep=100 * _slept(lock) / longest,
             waited=100 * lock.waited_ns / longest,
         )
         for lock in locks
@@ -51,7 +51,10 @@ def holds(workload: WorkloadResult) -> list[Hold]:
 
 @dataclass(frozen=True)
 class Taken:
-    """A lock as somebody has it who sleeps, or as it is slept for; ms, an operation but at most."""
+    """A lock as somebody has it who sleeps, or as it is slept for: milliseconds an operation.
+
+    ``at_most``: once; ``waited``: by all who sleep for it, in its first row.
+    """
 
     lock: str
     at_most: float
@@ -66,29 +69,35 @@ def taken(workload: WorkloadResult) -> list[Taken]:
     """Return who has which lock asleep; of one that is only slept for, for how long."""
     found = []
     for lock in workload.held.slept_with() if workload.held else ():
-        waited = lock.waited_ns / 1e6
         holders = [one for one in lock.told if one.asleep_ns > 0]
-        for one in holders:
+        waited = lock.waited_ns / 1e6
+        for number, one in enumerate(holders):
             found.append(
                 Taken(
                     lock=lock.name,
                     at_most=one.longest_asleep_ns / 1e6,
                     held=one.ns / 1e6,
                     asleep=one.asleep_ns / 1e6,
-                    waited=waited,
+                    waited=0.0 if number else waited,
                     by=f"{one.by}, shared" if one.shared else one.by,
                     sleeps=", ".join(spell.words for spell in one.sleeps[:3]),
                 )
             )
         tried = max((one.longest_tried_ns for one in lock.holders), default=0.0)
         if not holders or tried > max(one.longest_asleep_ns for one in holders):
-            found.append(Taken(lock.name, tried / 1e6, 0.0, 0.0, waited, "", "until it is had"))
+            left = 0.0 if holders else waited
+            found.append(Taken(lock.name, tried / 1e6, 0.0, 0.0, left, "", "until it is had"))
     return found
 
 
 def _had(lock: HeldLock) -> float:
     """Nanoseconds of an operation for which those who are told of have it."""
     return sum(one.ns for one in lock.told)
+
+
+def _slept(lock: HeldLock) -> float:
+    """Of these, asleep."""
+    return sum(one.asleep_ns for one in lock.told)
 
 
 DRAWN = 3
