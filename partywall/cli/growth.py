@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -43,6 +45,17 @@ _TO_MEASURE = TO_MEASURE | {
 }
 
 
+def _limit_option(name: str, what: str) -> Callable[[Any], Any]:
+    """Return the option with the most bytes that an operation may leave behind of some kind."""
+    return click.option(
+        name,
+        type=click.FloatRange(min=0),
+        metavar="BYTES",
+        help=f"Exit with 1 if an operation leaves more behind that {what}; with 2 if that can't be "
+        "told.",
+    )
+
+
 @commands.command("growth", reader=Reader.PLATFORM, examples=("partywall growth -w descriptor",))
 @click.argument("file", required=False, type=FILE)
 @kernel_options
@@ -58,19 +71,10 @@ _TO_MEASURE = TO_MEASURE | {
 @append_option
 @json_option("what was found")
 @all_option("every row")
-@click.option(
-    "--fail-growth",
-    type=click.FloatRange(min=0),
-    metavar="BYTES",
-    help="Exit with 1 if an operation leaves more behind that nobody is charged for; with 2 if "
-    "that can't be told.",
-)
-@click.option(
+@_limit_option("--fail-growth", "nobody is charged for")
+@_limit_option(
     "--fail-unlimited",
-    type=click.FloatRange(min=0),
-    metavar="BYTES",
-    help="Exit with 1 if an operation leaves more behind that is charged, and stays until memory "
-    "is short, its container ends, or for good; with 2 if that can't be told.",
+    "is charged, and stays until memory is short, its container ends, or for good",
 )
 @click.option(
     "--caps",

@@ -91,11 +91,11 @@ def verdict(workload: WorkloadResult) -> str | None:
         )
     if not lock.shared:
         return f"slept for: {lock.name}, {ms(lock.once_ns)} at most until it is had"
-    sharers = [one for one in lock.holders if one.shared]
-    sleeps = [spell for one in sharers for spell in one.sleeps]
+    sleeps = [spell for one in lock.sharers for spell in one.sleeps]
+    slept = sum(one.asleep_ns for one in lock.sharers)
     return (
         f"shared asleep: {lock.name} is held for {ms(lock.once_ns)} at most by who shares it, "
-        f"asleep {ms(sum(one.asleep_ns for one in sharers))} an operation, in {_what(sleeps)}; "
+        f"asleep {ms(slept)} an operation, in {_what(sleeps)}; "
         "who wants it alone waits"
     )
 
@@ -117,8 +117,8 @@ def blocks(workload: WorkloadResult, verbose: bool) -> Iterator[RenderableType]:
         for lock in shown:
             table.add_row(
                 _longest(lock),
-                rate(sum(one.ns for one in lock.told) / 1e6),
-                rate(sum(one.asleep_ns for one in lock.told) / 1e6),
+                rate(lock.told_ns / 1e6),
+                rate(lock.told_asleep_ns / 1e6),
                 rate(lock.waited_ns / 1e6),
                 Flow(text(lock.name, "bold"), *_holders(lock, verbose)),
             )

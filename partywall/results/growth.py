@@ -172,8 +172,11 @@ class Operation(Model):
         The memory of the machine is no such limit, nor is one of each process or container,
         which may end and begin anew.
         """
-        bounded = self.bound is not None and self.bound.verdict == "cap" and not self.bound.killed
-        return "charged" if bounded and left.verdict == "unlimited" else left.verdict
+        return "charged" if self._capped and left.verdict == "unlimited" else left.verdict
+
+    @property
+    def _capped(self) -> bool:
+        return self.bound is not None and self.bound.verdict == "cap" and not self.bound.killed
 
     @property
     def unlimited(self) -> float:
@@ -189,7 +192,7 @@ class Operation(Model):
     @property
     def unfollowed(self) -> float:
         """Bytes of each operation that are charged, and nobody saw what takes them back."""
-        if self.bound is not None and self.bound.verdict == "cap" and not self.bound.killed:
+        if self._capped:
             return 0.0
         unseen = [one for one in self.left if one.back is None and not one.bookkeeping]
         return sum(one.bytes for one in unseen if not one.uncharged)

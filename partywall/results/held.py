@@ -144,6 +144,11 @@ class HeldLock(Model):
         return [one for one in self.holders if not one.shared]
 
     @property
+    def sharers(self) -> list[Holder]:
+        """Those that keep out who wants it alone."""
+        return [one for one in self.holders if one.shared]
+
+    @property
     def times(self) -> float:
         """Times held exclusively."""
         return sum(one.times for one in self.alone)
@@ -201,8 +206,7 @@ class HeldLock(Model):
     @property
     def kept_ns(self) -> float:
         """Held by a holder that sleeps: by those that have it alone, or more, that share it."""
-        shared = sum(one.asleep_ns for one in self.holders if one.shared)
-        return max(self.asleep_ns, shared)
+        return max(self.asleep_ns, sum(one.asleep_ns for one in self.sharers))
 
     @property
     def waited_ns(self) -> float:
@@ -215,11 +219,20 @@ class HeldLock(Model):
 
         Longer in all, or once, if who has it alone does not sleep long enough to be told of.
         """
-        shared = [one for one in self.holders if one.shared]
-        longer = sum(one.asleep_ns for one in shared) > self.asleep_ns
+        longer = self.kept_ns > self.asleep_ns
         if longer or (self.shared and not self.alone_asleep):
-            return shared + (self.alone if self.alone_asleep else [])
+            return self.sharers + (self.alone if self.alone_asleep else [])
         return self.alone
+
+    @property
+    def told_ns(self) -> float:
+        """Held by those to tell of."""
+        return sum(one.ns for one in self.told)
+
+    @property
+    def told_asleep_ns(self) -> float:
+        """Of that, asleep."""
+        return sum(one.asleep_ns for one in self.told)
 
     @property
     def sleeps(self) -> list[Spell]:

@@ -33,16 +33,17 @@ class Hold:
 def holds(workload: WorkloadResult) -> list[Hold]:
     """Return locks that are held asleep, with for how long and how long others sleep for them."""
     locks = held.asleep(workload)[:KINDS]
-    longest = max((max(_had(lock), lock.waited_ns) for lock in locks), default=0.0) or 1.0
+    longest = max((max(lock.told_ns, lock.waited_ns) for lock in locks), default=0.0) or 1.0
     return [
         Hold(
             name=lock.name,
             told=(
-                f"held {held.ms(_had(lock))} an operation, {held.ms(_slept(lock))} of that asleep; "
+                f"held {held.ms(lock.told_ns)} an operation, "
+                f"{held.ms(lock.told_asleep_ns)} of that asleep; "
                 f"others sleep {held.ms(lock.waited_ns)} for it"
             ),
-            awake=100 * max(_had(lock) - _slept(lock), 0.0) / longest,
-            asleep=100 * _slept(lock) / longest,
+            awake=100 * max(lock.told_ns - lock.told_asleep_ns, 0.0) / longest,
+            asleep=100 * lock.told_asleep_ns / longest,
             waited=100 * lock.waited_ns / longest,
         )
         for lock in locks
@@ -88,16 +89,6 @@ def taken(workload: WorkloadResult) -> list[Taken]:
             left = 0.0 if holders else waited
             found.append(Taken(lock.name, tried / 1e6, 0.0, 0.0, left, "", "until it is had"))
     return found
-
-
-def _had(lock: HeldLock) -> float:
-    """Nanoseconds of an operation for which those who are told of have it."""
-    return sum(one.ns for one in lock.told)
-
-
-def _slept(lock: HeldLock) -> float:
-    """Of these, asleep."""
-    return sum(one.asleep_ns for one in lock.told)
 
 
 DRAWN = 3
