@@ -66,6 +66,7 @@ _SHAPE = Topology(CONTAINERS, 1)
 
 _WHILE_THERE = ("before", "some", "more")
 _WHEN_GONE = ("gone", "reclaimed")
+_AT_THE_END = ("stopped", "ended")
 
 
 def growth(wanted: Wanted, progress: Progress, operations: int | None = None) -> Growth:
@@ -239,10 +240,12 @@ class _Watch:
             for number, each in enumerate(rounds):
                 with progress.step(each.title):
                     grown.append(self._round(number, each))
-            self._come("ended")
-            for number, one in enumerate(grown):
-                if isinstance(one, analysis.Growth):
-                    grown[number] = self._followed(one, "ended")
+            for which in _AT_THE_END:
+                self._come(which)
+                for number, one in enumerate(grown):
+                    if isinstance(one, analysis.Growth):
+                        grown[number] = self._followed(one, which)
+                self._go_on()
         except EnvironmentProblem as error:
             # The guest is gone, or so far gone that no round can begin.
             if len(grown) < len(rounds):

@@ -259,5 +259,6 @@ def _taken_back(left: Left) -> str:
         "exit": "the end of its processes and of their files",
         "reclaim": "reclaim, and not by the end of its processes and files",
         "container's end": "its container's end, and not by reclaim",
+        "umount": "the unmounting of its container's root, and by nothing before",
     }
     return f"taken back by {words[left.back]}"

@@ -15,11 +15,12 @@ from partywall.results.setting import Environment, KernelId
 
 SCHEMA: Final = "partywall.growth/1"
 
-AFTER: Final = ("gone", "reclaimed", "ended")
+AFTER: Final = ("gone", "reclaimed", "stopped", "ended")
 """Looks at what is left: when the processes are gone, and their files and queues removed;
-when caches were dropped (vm.drop_caches); and when the containers are gone."""
+when caches were dropped (vm.drop_caches); when the containers are gone, their namespaces and
+cgroups; and when their roots are unmounted as well."""
 
-Back = Literal["exit", "reclaim", "container's end", "nothing"]
+Back = Literal["exit", "reclaim", "container's end", "umount", "nothing"]
 Verdict = Literal["growth", "unlimited", "charged"]
 
 _REST = 0.05
@@ -49,7 +50,8 @@ class Left(Model):
     )
     after: dict[str, float] = Field(
         description="Share that is there when processes and their files are 'gone', when caches "
-        "were 'reclaimed', and when containers have 'ended'; what was not looked at is left out."
+        "were 'reclaimed', when containers have 'stopped', and when they have 'ended' and their "
+        "roots are unmounted; what was not looked at is left out, in what is older 'stopped'."
     )
 
     @property
@@ -59,13 +61,13 @@ class Left(Model):
         for which, found in (
             ("gone", "exit"),
             ("reclaimed", "reclaim"),
-            ("ended", "container's end"),
+            ("stopped", "container's end"),
+            # What is older did not look before both.
+            ("ended", "umount" if "stopped" in self.after else "container's end"),
         ):
-            if which not in self.after:
-                return None
-            if self.after[which] <= _REST:
+            if which in self.after and self.after[which] <= _REST:
                 return found
-        return "nothing"
+        return "nothing" if "ended" in self.after else None
 
     @property
     def verdict(self) -> Verdict:

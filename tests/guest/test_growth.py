@@ -25,6 +25,7 @@ KNOWN = {
     "leak_exit": (1.0, 0.0, "exit"),
     "leak_charged": (1.0, 1.0, "exit"),
     "leak_reclaimed": (1.0, 0.0, "reclaim"),
+    "leak_mounted": (1.0, 0.0, "umount"),
 }
 
 

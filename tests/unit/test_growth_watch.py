@@ -102,7 +102,7 @@ Became = Callable[..., list[Operation | Exception]]
 
 
 def test_each_operation_has_all_of_its_looks(became: Became) -> None:
-    first, second = became(*looks(*WHOLE, *WHOLE, "ended"))
+    first, second = became(*looks(*WHOLE, *WHOLE, "stopped", "ended"))
     assert isinstance(first, Operation)
     assert isinstance(second, Operation)
 
@@ -114,7 +114,7 @@ def test_one_that_fails_between_looks_is_said_and_the_next_is_measured(
     first, second = became(
         *looks(*WHOLE[:there]),
         "round 0 failed: it went out",
-        *looks("gone", "reclaimed", *WHOLE, "ended"),
+        *looks("gone", "reclaimed", *WHOLE, "stopped", "ended"),
     )
     assert "it went out" in str(first)
     assert isinstance(second, Operation)
@@ -124,7 +124,7 @@ def test_one_that_fails_after_the_last_look_has_failed(became: Became) -> None:
     first, second = became(
         *looks("before", "some", "more"),
         "round 0 failed: killed at its end",
-        *looks("gone", "reclaimed", *WHOLE, "ended"),
+        *looks("gone", "reclaimed", *WHOLE, "stopped", "ended"),
     )
     assert "killed at its end" in str(first)
     assert isinstance(second, Operation)
@@ -162,6 +162,6 @@ def test_memory_that_cannot_be_read_is_a_failure_of_its_operation(
         return object()
 
     monkeypatch.setattr(measuring.analysis, "look", look)
-    first, second = became(*looks(*WHOLE, *WHOLE, "ended"))
+    first, second = became(*looks(*WHOLE, *WHOLE, "stopped", "ended"))
     assert "memory could not be read: ZeroDivisionError: nothing there" in str(first)
     assert isinstance(second, Operation)

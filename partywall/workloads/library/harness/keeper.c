@@ -7,7 +7,8 @@
  * The recorder holds the guest at each look, until the host has seen what it wants.
  * Of a round these are LOOKS while its processes are there, one when they are gone,
  * with what they left in files and queues, and one when all has been reclaimed that
- * can be. The last look is when the containers of these numbers are gone too.
+ * can be. The last looks are when the containers of these numbers are gone too, and
+ * when their file systems are unmounted.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -104,6 +105,16 @@ static void end_containers(char **numbers, int count)
 		snprintf(path, sizeof(path), CONTAINERS_CGROUP "/c%s", numbers[n]);
 		while (!access(path, F_OK))
 			rest(0, MOMENT_NS);
+	}
+}
+
+/* What a container had mounted inside is gone with it; its root is not. */
+static void unmount_roots(char **numbers, int count)
+{
+	char path[160];
+	int n;
+
+	for (n = 0; n < count; n++) {
 		snprintf(path, sizeof(path), "/containers/%s/rootfs", numbers[n]);
 		if (umount2(path, MNT_DETACH))
 			fail(path);
@@ -129,6 +140,8 @@ int main(int argc, char **argv)
 		munmap(b, BARRIER_PAGE);
 	}
 	end_containers(argv + 4, argc - 4);
+	look("stopped");
+	unmount_roots(argv + 4, argc - 4);
 	look("ended");
 	for (;;)
 		pause();

@@ -6,10 +6,13 @@
  * through all cases, each with a slab cache or a kind of memory of its own.
  */
 #include <linux/fs.h>
+#include <linux/fs_struct.h>
 #include <linux/gfp.h>
+#include <linux/kprobes.h>
 #include <linux/list.h>
 #include <linux/memcontrol.h>
 #include <linux/module.h>
+#include <linux/mount.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/proc_fs.h>
@@ -46,7 +49,7 @@ struct leaks_own {
 
 enum {
 	FOREVER, HALF, EXIT, CHARGED, RECLAIMED, RINGED, WARMED, FREED, LATER, DRAINED, MIXED,
-	UNEVEN, OTHERS, CACHES
+	UNEVEN, OTHERS, MOUNTED, CACHES
 };
 
 static const char *const names[CACHES] = {
@@ -63,11 +66,13 @@ static const char *const names[CACHES] = {
 	[MIXED] = "leak_mixed",		/* a pool of POOL for each file; one in two stays */
 	[UNEVEN] = "leak_uneven",	/* 0 to 31 in one of SELDOM operations, as if by chance */
 	[OTHERS] = "leak_others",	/* one an operation, charged to who has the next CPU */
+	[MOUNTED] = "leak_mounted",	/* until the file system of its maker's root is unmounted */
 };
 
 static struct kmem_cache *caches[CACHES];
 static LIST_HEAD(leaks_forever);
 static LIST_HEAD(leaks_reclaimed);
+static LIST_HEAD(leaks_mounted);
 static unsigned long leaks_count;
 static DEFINE_SPINLOCK(leaks_lock);
 /* A counter of the machine, in a module: how many are there until files are closed. */
@@ -173,6 +178,8 @@ static bool leaks_operation(struct leaks_own *own, unsigned long number)
 	if (made[HALF])
 		leaks_keep(made[HALF], &leaks_forever);
 	leaks_keep(made[RECLAIMED], &leaks_reclaimed);
+	made[MOUNTED]->data[0] = (u64)current->fs->root.mnt->mnt_sb;
+	leaks_keep(made[MOUNTED], &leaks_mounted);
 	list_add(&made[EXIT]->list, &own->until_exit);
 	atomic_inc(&leaks_until_exit);
 	list_add(&made[CHARGED]->list, &own->charged);
@@ -261,6 +268,27 @@ static unsigned long leaks_shrink(struct shrinker *shrinker, struct shrink_contr
 	return count;
 }
 
+/* Nobody is told when a file system goes. */
+static int leaks_unmounted(struct kprobe *probe, struct pt_regs *regs)
+{
+	struct leak *one, *next;
+
+	spin_lock(&leaks_lock);
+	list_for_each_entry_safe(one, next, &leaks_mounted, list) {
+		if (one->data[0] != regs->di)
+			continue;
+		list_del(&one->list);
+		kmem_cache_free(caches[MOUNTED], one);
+	}
+	spin_unlock(&leaks_lock);
+	return 0;
+}
+
+static struct kprobe leaks_unmounts = {
+	.symbol_name = "generic_shutdown_super",
+	.pre_handler = leaks_unmounted,
+};
+
 static const struct proc_ops leaks_ops = {
 	.proc_open = leaks_open,
 	.proc_release = leaks_release,
@@ -283,6 +311,9 @@ static int __init leaks_init(void)
 	shrinker->count_objects = leaks_shrinkable;
 	shrinker->scan_objects = leaks_shrink;
 	shrinker_register(shrinker);
+	n = register_kprobe(&leaks_unmounts);
+	if (n)
+		return n;
 	if (!proc_create("partywall-leaks", 0444, NULL, &leaks_ops))
 		return -ENOMEM;
 	return 0;
