@@ -58,7 +58,8 @@ _MANY = 1_000_000
 class Plan:
     """What to measure and how.
 
-    ``threshold``: transfers per operation; ``at``: containers that the verdict is for.
+    ``threshold``: transfers per operation; ``at``: containers that the verdict is for;
+    ``lines_only``: neither memory nor waits are looked at, which benchmarks compare with.
     """
 
     kernel: Kernel
@@ -74,6 +75,7 @@ class Plan:
     layers: Layers = "shared"
     profiles: Profiles = "shared"
     volatile: bool = False
+    lines_only: bool = False
 
     @property
     def title(self) -> str:
@@ -130,7 +132,7 @@ class Plan:
 
     def step(self, workload: Workload) -> int:
         """Return operations around which memory is looked at after its windows, 0 for none."""
-        return after.step(workload, self.topology)
+        return 0 if self.lines_only else after.step(workload, self.topology)
 
     def settings(
         self,
@@ -231,7 +233,7 @@ def prepared(
         ),
         progress,
     )
-    watched = hooks.build(plan.kernel.vmlinux, workload)
+    watched = hooks.build(plan.kernel.vmlinux, workload, waits=not plan.lines_only)
     return plan.settings(parts, watched, plugin, memory, disk=disk), watched, digest
 
 

@@ -169,10 +169,11 @@ def _sleeps(
     return lines, found
 
 
-def build(vmlinux: Path, workload: Workload) -> Hooks:
+def build(vmlinux: Path, workload: Workload, *, waits: bool = True) -> Hooks:
     """Return the hooks for one workload on the kernel of ``vmlinux``.
 
-    EnvironmentProblem as for `require`.
+    ``waits``: whether sleeps are told, and timed; locks are followed in any case, as lines
+    need that. EnvironmentProblem as for `require`.
     """
     symbols = load_symbols(vmlinux)
     functions = _functions(symbols)
@@ -188,14 +189,16 @@ def build(vmlinux: Path, workload: Workload) -> Hooks:
             names.discard("ret_from_fork")
         for name in sorted(names):
             lines += _lines(role, functions[name])
-    lines += [f"{word} {at:x}" for word, at in clock.places(vmlinux, symbols).items()]
-    sleeping, sleeps = _sleeps(functions, watched)
-    lines += sleeping
+    sleeps: list[Sleep] = []
+    if waits:
+        lines += [f"{word} {at:x}" for word, at in clock.places(vmlinux, symbols).items()]
+        sleeping, sleeps = _sleeps(functions, watched)
+        lines += sleeping
     lines += _system_calls(vmlinux, symbols)
     charged = _existing(functions, workload.charge)
     counted = _existing(functions, workload.count)
-    waits = _existing(functions, WAITS)
-    for number, name in enumerate([*counted, *waits]):
+    grace = _existing(functions, WAITS)
+    for number, name in enumerate([*counted, *grace]):
         lines += _lines("count", functions[name], number)
     # Of two hooks of one function the last one runs first: its call is one of charged work.
     for number, name in enumerate(charged):
@@ -204,7 +207,7 @@ def build(vmlinux: Path, workload: Workload) -> Hooks:
         "\n".join(lines) + "\n",
         tuple(counted),
         tuple(charged),
-        tuple(waits),
+        tuple(grace),
         tuple(sleeps),
         _unfollowed(functions),
     )
