@@ -19,11 +19,14 @@ from pathlib import Path
 
 from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem
-from partywall.core.progress import Progress
+from partywall.core.progress import Progress, duration
 from partywall.kernels import suites
 
 WHERE = "run apt-get update; of Debian 12 it is in -security, which apt's sources have to name"
 """What to do if apt does not know Linux 6.12, which an installed Debian's does."""
+
+_LINE = 50
+"""Mbit/s of a modest line, for who waits."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,19 @@ def parse_show(text: str, suite: str | None = None) -> list[Package]:
                 )
             )
     return found
+
+
+def announce(name: str, packages: Sequence[Package], unpacking: float, progress: Progress) -> None:
+    """Say what is still to come where these are not in the cache.
+
+    ``unpacking``: seconds that it takes after the download.
+    """
+    size = sum(package.size for package in packages) / 1e6
+    if packages:
+        progress.ahead(
+            f"first run with {name}: {size:.0f} MB to download, "
+            f"{duration(size * 8 / _LINE)} at {_LINE} Mbit/s, then {duration(unpacking)} to unpack"
+        )
 
 
 def download(package: Package, into: Path, progress: Progress) -> Path:

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from partywall.core.progress import Quiet
 from partywall.kernels import series
-from partywall.kernels.series import prove, source
+from partywall.kernels.series import bases, prove, source
 
 
-def test_checkpatch_has_nothing_to_say() -> None:
-    tree = source.get(Quiet()).repository
-    found = {patch.name: prove.complaints(tree, patch.path) for patch in series.read()}
+@pytest.mark.parametrize("version", bases.known())
+def test_checkpatch_has_nothing_to_say(version: str) -> None:
+    base = bases.get(version)
+    tree = source.get(Quiet(), base).repository
+    found = {patch.name: prove.complaints(tree, patch.path) for patch in series.read(base.folder)}
+    assert found
     assert {name: said for name, said in found.items() if said} == {}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from partywall.core.errors import EnvironmentProblem, UsageProblem
-from partywall.core.progress import Progress, Quiet
+from partywall.core.progress import Log, Progress, Quiet
 from partywall.kernels import Request, apt, build, series
 from partywall.kernels.kernel import Kernel
 from partywall.kernels.series import bases, export, source
@@ -83,6 +83,22 @@ def test_the_source_comes_from_the_suite_of_the_base(
     with pytest.raises(EnvironmentProblem, match=f"no package linux-source-{version}"):
         source.get(Quiet(), bases.get(version))
     assert asked == [(f"linux-source-{version}", suite)]
+
+
+def test_a_source_that_is_not_there_yet_is_told_before_it_is_downloaded(
+    root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package = apt.Package("linux-source-6.12", "6.12.1-1", 150_000_000, "0" * 64)
+
+    def download(package: apt.Package, into: Path, progress: Progress) -> Path:
+        raise EnvironmentProblem("no network")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(source, "_newest", lambda base: package)
+    monkeypatch.setattr(apt, "download", download)
+    with pytest.raises(EnvironmentProblem, match="no network"):
+        source.get(Log(), bases.get("6.12"))
+    assert "first run with linux-source-6.12: 150 MB to download" in capsys.readouterr().err
 
 
 def test_the_configuration_is_that_of_the_base(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

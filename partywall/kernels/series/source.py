@@ -14,6 +14,9 @@ from partywall.kernels import apt, series
 from partywall.kernels.git import GitProblem, git
 from partywall.kernels.series import bases
 
+_UNPACKING = 60
+"""Seconds on two cores, git's import as well."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -44,8 +47,9 @@ def get(progress: Progress, base: bases.Base | None = None) -> Source:
     key = f"{package.name}-{package.sha256[:16]}"
 
     def fill(directory: Path) -> None:
+        apt.announce(package.name, [package], _UNPACKING, progress)
         deb = apt.download(package, directory, progress)
-        with progress.step(f"unpacking {package.name}", 60):
+        with progress.step(f"unpacking {package.name}", _UNPACKING):
             apt.unpack(deb, directory, ("*/usr/src/linux-source-*.tar.xz",))
             deb.unlink()
             (archive,) = directory.glob("usr/src/*.tar.xz")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from partywall.core import packages
 from partywall.core.errors import EnvironmentProblem, UsageProblem
-from partywall.core.progress import Progress, duration
+from partywall.core.progress import Progress
 from partywall.kernels import apt
 from partywall.kernels.apt import Package
 from partywall.kernels.kernel import Kernel
@@ -31,8 +31,8 @@ FORMS = (
 )
 DEFAULT_VERSION = "6.12"
 
-_LINE, _UNPACKING = 50, 30
-"""For who waits: Mbit/s of a modest line; seconds on two cores."""
+_UNPACKING = 30
+"""Seconds on two cores, for who waits."""
 
 _DEBUG_PARTS = (
     "*/boot/vmlinux-*",
@@ -132,16 +132,6 @@ def _one(directory: Path, package: Package, *patterns: str) -> Path:
     return found[0]
 
 
-def _announce(name: str, packages: list[Package], progress: Progress) -> None:
-    """Say what is still to come where these are not in the cache."""
-    size = sum(package.size for package in packages) / 1e6
-    if packages:
-        progress.ahead(
-            f"first run with {name}: {size:.0f} MB to download, "
-            f"{duration(size * 8 / _LINE)} at {_LINE} Mbit/s, then {duration(_UNPACKING)} to unpack"
-        )
-
-
 def config(version: str, suite: str | None, progress: Progress) -> str:
     """Configuration of the newest cloud kernel of a version, of a suite if one is named."""
     name = newest_name(version, suite)
@@ -172,7 +162,7 @@ def get(request: Request, progress: Progress) -> Kernel:
     others = parts(image_package)
     missing = [] if apt.is_cached(image_package) else [image_package, *others]
     missing += [] if apt.is_cached(debug_package) else [debug_package]
-    _announce(name, missing, progress)
+    apt.announce(name, missing, _UNPACKING, progress)
     files = apt.fetched(image_package, (), progress, others)
     debug_files = apt.fetched(debug_package, _DEBUG_PARTS, progress)
     release = name.removeprefix("linux-image-")
