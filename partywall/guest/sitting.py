@@ -45,7 +45,18 @@ class Taking:
     seconds: int
 
 
-Purpose = Literal["windows"] | Literal["growth"] | Taking
+@dataclass(frozen=True)
+class Growing:
+    """What is wanted of looks at memory around an operation.
+
+    ``reclaims``: caches are dropped when its processes are gone, and there is a look then; else
+    when all containers have ended.
+    """
+
+    reclaims: bool
+
+
+Purpose = Literal["windows"] | Growing | Taking
 """What rounds are run for: to record their windows; to look at memory around them; or to see
 what one container can take."""
 
@@ -88,9 +99,9 @@ def base(
     modules = sorted({name for workload in everything for name in workload.modules})
     archive = image.system(kernel, modules, progress)
     build = build_workload
-    if purpose == "growth":
+    if isinstance(purpose, Growing):
         archive.file("sbin/keeper", build_keeper(progress).read_bytes(), 0o755)
-    elif purpose != "windows":
+    elif isinstance(purpose, Taking):
         archive.file("sbin/referee", build_referee(progress).read_bytes(), 0o755)
         build = build_taker
     programs = {DRIVER: build_rounds(progress).read_bytes()}
@@ -144,12 +155,12 @@ def job(
     ]
     looks = LOOKS_TAKE if any(steps) else 0
     told = {"PW_PATIENCE": str(patience(topology, timeout) + looks)}
-    if purpose == "growth":
+    if isinstance(purpose, Growing):
         told["PW_GROW"] = "1"
     archive = image.containers(
         rounds[0].workload, topology, every, told, confined=confined, more=confinement
     )
-    if purpose != "windows":
+    if not isinstance(purpose, str):
         archive.file("job/outside", f"{_outside(purpose, len(rounds), topology)}\n".encode())
     archive.file("job/rounds", f"{len(rounds)}\n".encode())
     return archive.pack()
@@ -166,9 +177,10 @@ def _words(workload: Workload) -> list[str]:
     ]
 
 
-def _outside(purpose: Purpose, rounds: int, topology: Topology) -> str:
+def _outside(purpose: Growing | Taking, rounds: int, topology: Topology) -> str:
     """Return the command that looks on, in no container."""
     if isinstance(purpose, Taking):
         return f"referee {_BARRIER} {rounds} {purpose.tries} {purpose.seconds}"
     numbers = " ".join(map(str, range(topology.containers)))
-    return f"keeper {_BARRIER} {rounds} {topology.total} {numbers}"
+    reclaims = "reclaim" if purpose.reclaims else "keep"
+    return f"keeper {_BARRIER} {rounds} {topology.total} {reclaims} {numbers}"

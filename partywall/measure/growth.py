@@ -12,6 +12,7 @@ import gc
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from partywall import guest
@@ -21,7 +22,7 @@ from partywall.core.errors import EnvironmentProblem, PartywallError, UsageProbl
 from partywall.core.progress import Progress
 from partywall.core.topology import Topology
 from partywall.guest import Guest, sitting
-from partywall.guest.sitting import Round
+from partywall.guest.sitting import Growing, Round
 from partywall.guest.snapshot import booted
 from partywall.kernels import require
 from partywall.measure import run, sweep
@@ -65,7 +66,6 @@ _NOT_READ = "memory could not be read"
 _SHAPE = Topology(CONTAINERS, 1)
 
 _WHILE_THERE = ("before", "some", "more")
-_WHEN_GONE = ("gone", "reclaimed")
 _AT_THE_END = ("stopped", "ended")
 
 
@@ -97,7 +97,7 @@ def growth(wanted: Wanted, progress: Progress, operations: int | None = None) ->
             and not one.keeps
         ]
         longer = [one.model_copy(update={"window": AGAIN * one.window}) for one in grew]
-        again, more = _in_guests(wanted, plan, longer, progress)
+        again, more = _in_guests(wanted, plan, longer, progress, reclaims=False)
         versions |= more
         for title, found in again.items():
             # What could not do so many, for want of disk or time, stays as it was found.
@@ -121,7 +121,8 @@ def confirmed(before: Operation, again: Operation) -> Operation:
     """Return what rose in both, as it was found of more operations.
 
     What rose before and does not again has an end, or a batch. What grows now, and did not
-    rise before, is not settled.
+    rise before, is not settled. Nothing was reclaimed ``again``: what is there when containers
+    have ended is told of both.
     """
     known = {_kind(one) for one in before.left} | {_kind(one) for one in before.unsettled}
     new = [
@@ -138,11 +139,28 @@ def confirmed(before: Operation, again: Operation) -> Operation:
     ]
     return again.model_copy(
         update={
-            "left": [one for one in again.left if _kind(one) in known],
+            "left": [_both(before.left, one) for one in again.left if _kind(one) in known],
             "unsettled": sorted([*again.unsettled, *new], key=lambda one: -one.bytes),
             "confirmed": True,
         }
     )
+
+
+def _both(before: Sequence[Left], again: Left) -> Left:
+    """Return what grew again, with what became of it with reclaim and without.
+
+    Of what had not grown before it is known what reclaim does if it outlives its container.
+    """
+    alike = [one for one in before if _kind(one) == _kind(again)]
+    first = min(alike, key=lambda one: abs(one.charged - again.charged), default=None)
+    after = dict(again.after)
+    reclaimed = after.pop("reclaimed", None)
+    ended = {which: after[which] for which in _AT_THE_END if which in after}
+    if first is not None:
+        after = first.after | {which: share for which, share in after.items() if which == "gone"}
+    elif reclaimed is not None and again.outlives:
+        after["reclaimed"] = reclaimed
+    return again.model_copy(update={"after": after, "unreclaimed": ended})
 
 
 def _kind(one: Left | Unsettled) -> tuple[str, str, tuple[str, ...]]:
@@ -150,11 +168,17 @@ def _kind(one: Left | Unsettled) -> tuple[str, str, tuple[str, ...]]:
 
 
 def _in_guests(
-    wanted: Wanted, plan: Plan, workloads: Sequence[Workload], progress: Progress
+    wanted: Wanted,
+    plan: Plan,
+    workloads: Sequence[Workload],
+    progress: Progress,
+    *,
+    reclaims: bool = True,
 ) -> tuple[dict[str, Operation | PartywallError], set[str]]:
     """Return what became of each by its title, and what guests said of their kernel."""
     rounds = [Round(one) for one in workloads]
-    became, versions = sweep.in_guests(plan, rounds, wanted.jobs, progress, measure)
+    measuring = partial(measure, Growing(reclaims))
+    became, versions = sweep.in_guests(plan, rounds, wanted.jobs, progress, measuring)
     return dict(zip([one.title for one in workloads], became, strict=True)), versions
 
 
@@ -186,27 +210,34 @@ def _document(
     )
 
 
-def measure(wanted: Sitting, plugin: Path, memory: int, progress: Progress) -> Found[Operation]:
+def measure(
+    growing: Growing, wanted: Sitting, plugin: Path, memory: int, progress: Progress
+) -> Found[Operation]:
     """Do all rounds in guests, in a process that does nothing else.
 
     ``plugin``, ``memory``: as for `partywall.measure.plan.measure`; failures: as for
     `partywall.measure.sitting.in_turn`.
     """
     gc.disable()
-    return in_turn(wanted, lambda left, found: _sit(left, plugin, memory, progress, found))
+    return in_turn(wanted, lambda left, found: _sit(growing, left, plugin, memory, progress, found))
 
 
 def _sit(
-    wanted: Sitting, plugin: Path, memory: int, progress: Progress, found: Found[Operation]
+    growing: Growing,
+    wanted: Sitting,
+    plugin: Path,
+    memory: int,
+    progress: Progress,
+    found: Found[Operation],
 ) -> None:
     plan, rounds = wanted.plan, wanted.rounds
     # All sleep at each look, and there may be many more operations than in a window.
     longest = max(each.workload.window for each in rounds)
     timeout = plan.timeout * (1 + longest / USUAL) + _LOOKS_TAKE
     parts, _ = guest.initramfs(
-        sitting.base(plan.kernel, rounds, progress, "growth"),
+        sitting.base(plan.kernel, rounds, progress, growing),
         sitting.job(
-            rounds, plan.topology, confined=plan.confined, timeout=timeout, purpose="growth"
+            rounds, plan.topology, confined=plan.confined, timeout=timeout, purpose=growing
         ),
         progress,
     )
@@ -220,15 +251,18 @@ def _sit(
     )
     with Guest(booted(settings, progress)) as machine:
         ready(machine, wanted, progress)
-        _Watch(machine, plan).rounds(rounds, found, progress)
+        _Watch(machine, plan, growing).rounds(rounds, found, progress)
         found.version = machine.said("version") or "unknown"
 
 
 class _Watch:
     """Looks at a guest's memory, one after the other."""
 
-    def __init__(self, machine: Guest, plan: Plan) -> None:
+    def __init__(self, machine: Guest, plan: Plan, growing: Growing) -> None:
         self._machine, self._plan = machine, plan
+        reclaimed = ("reclaimed",)
+        self._when_gone = ("gone", *(reclaimed if growing.reclaims else ()))
+        self._at_the_end = (*_AT_THE_END, *(() if growing.reclaims else reclaimed))
         self._number = 0
         self._last: tuple[int, analysis.Look] | None = None
         self._reads: tuple[analysis.Kernel, analysis.Makers] | None = None
@@ -240,7 +274,7 @@ class _Watch:
             for number, each in enumerate(rounds):
                 with progress.step(each.title):
                     grown.append(self._round(number, each))
-            for which in _AT_THE_END:
+            for which in self._at_the_end:
                 self._come(which)
                 for number, one in enumerate(grown):
                     if isinstance(one, analysis.Growth):
@@ -266,7 +300,7 @@ class _Watch:
                 break
             growing = self._looked(growing, total)
             self._go_on()
-        for which in _WHEN_GONE:
+        for which in self._when_gone:
             self._come(which)
             if isinstance(growing, analysis.Growth):
                 growing = self._followed(growing, which)

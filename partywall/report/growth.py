@@ -23,11 +23,13 @@ ELSEWHERE = 0.05
 
 _TITLES: dict[Verdict, str] = {
     "growth": "Growth: memory that no container is charged for",
+    "cap": "Cap: a container pays, and a limit of all is all that ends it",
     "unlimited": "Unlimited: a container pays, and it stays until memory is short, or longer",
     "charged": "Charged: memory that a container pays for",
 }
 _NONE: dict[Verdict, str] = {
     "growth": "none: all that operations leave behind is charged to a container",
+    "cap": "none",
     "unlimited": "none",
     "charged": "none",
 }
@@ -49,7 +51,10 @@ def _blocks(found: Growth, everything: bool) -> Iterator[RenderableType]:
     left = [one for one in found.operations if not one.kept]
     kept = [one for one in found.operations if one.kept]
     stays = any(one.unlimited or one.uncharged for one in kept)
+    tried = any(one.bound is not None for one in found.operations)
     for verdict, title in _TITLES.items() if left or stays else ():
+        if verdict == "cap" and not tried:
+            continue
         yield ""
         yield text(title, "bold")
         yield from _rows(found.operations, verdict, everything)
@@ -186,13 +191,15 @@ def _rows(
     operations: list[Operation], verdict: Verdict, everything: bool
 ) -> Iterator[RenderableType]:
     """Rows of objects: of one that several operations leave, the operation with the most."""
-    kinds: dict[tuple[str, tuple[str, ...], str | None], list[tuple[str, Left]]] = defaultdict(list)
+    kinds: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[tuple[str, Left]]] = defaultdict(
+        list
+    )
     for one in operations:
-        alike: dict[tuple[str, tuple[str, ...], str | None], list[Left]] = defaultdict(list)
+        alike: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[Left]] = defaultdict(list)
         # What is kept, and goes with who keeps it, is told by itself.
         for left in one.left if not one.kept else one.staying:
             if one.verdict_of(left) == verdict:
-                alike[left.what, left.made_by[:2], left.back].append(left)
+                alike[left.what, left.made_by[:2], tuple(left.ways)].append(left)
         for kind, every in alike.items():
             kinds[kind].append((one.title, _together(every)))
     bounds = {one.title: one.bound for one in operations}
@@ -257,8 +264,15 @@ def _taken_back(left: Left) -> str:
         return f"taken back by nothing that was tried: {share:.0%} outlives its container"
     words = {
         "exit": "the end of its processes and of their files",
-        "reclaim": "reclaim, and not by the end of its processes and files",
-        "container's end": "its container's end, and not by reclaim",
-        "umount": "the unmounting of its container's root, and by nothing before",
+        "reclaim": "reclaim",
+        "container's end": "its container's end",
+        "umount": "the unmounting of its container's root",
     }
-    return f"taken back by {words[left.back]}"
+    told = " or by ".join(words[one] for one in left.ways)
+    if left.ways == ["reclaim"]:
+        # Without a look in which nothing was reclaimed nobody knows of the others.
+        less = "not by the end of its processes and files"
+        told += f", and {less}" if left.unreclaimed is None else " alone: it outlives its container"
+    elif "reclaimed" in left.after and not {"reclaim", "exit"} & set(left.ways):
+        told += ", and not by reclaim"
+    return f"taken back by {told}"

@@ -21,7 +21,7 @@ when caches were dropped (vm.drop_caches); when the containers are gone, their n
 cgroups; and when their roots are unmounted as well."""
 
 Back = Literal["exit", "reclaim", "container's end", "umount", "nothing"]
-Verdict = Literal["growth", "unlimited", "charged"]
+Verdict = Literal["growth", "cap", "unlimited", "charged"]
 
 _REST = 0.05
 """Of all objects of a kind: some of a slab or a batch may wait for others."""
@@ -54,6 +54,38 @@ class Left(Model):
         "roots are unmounted; what was not looked at is left out, in what is older 'stopped'."
     )
 
+    unreclaimed: dict[str, float] | None = Field(
+        default=None,
+        description="The same when containers have 'stopped' and 'ended' in a guest in which "
+        "nothing was reclaimed before; null if that was not tried.",
+    )
+
+    @property
+    def ways(self) -> list[Back]:
+        """What takes it back, each by itself; none if not all was tried.
+
+        Without `unreclaimed` no more than the first that does is known.
+        """
+        back = self.back
+        if back is None or back == "exit" or self.unreclaimed is None:
+            return [] if back is None else [back]
+        found: list[Back] = ["reclaim"] if self._gone("reclaimed", self.after) else []
+        if self._gone("stopped", self.unreclaimed):
+            found.append("container's end")
+        elif self._gone("ended", self.unreclaimed):
+            found.append("umount")
+        # What one without the other does not do, both may.
+        return found or [back]
+
+    @property
+    def outlives(self) -> bool:
+        """Whether it is there when its container has ended and its root is unmounted."""
+        return not self._gone("ended", self.after)
+
+    @staticmethod
+    def _gone(which: str, after: dict[str, float]) -> bool:
+        return which in after and after[which] <= _REST
+
     @property
     def back(self) -> Back | None:
         """What takes it back, the first that does; None if not all was tried."""
@@ -65,7 +97,7 @@ class Left(Model):
             # What is older did not look before both.
             ("ended", "umount" if "stopped" in self.after else "container's end"),
         ):
-            if which in self.after and self.after[which] <= _REST:
+            if self._gone(which, self.after):
                 return found
         return "nothing" if "ended" in self.after else None
 
@@ -169,12 +201,12 @@ class Operation(Model):
         return [one for one in self.left if not (self.kept and one.back == "exit")]
 
     def verdict_of(self, left: Left) -> Verdict:
-        """Return that of a kind that it leaves: a limit of all that ends the operation bounds it.
+        """Return that of a kind that it leaves: a limit of all that ends the operation is a cap.
 
-        The memory of the machine is no such limit, nor is one of each process or container,
-        which may end and begin anew.
+        Then one can use up what all need. The memory of the machine is no such limit, nor is
+        one of each process or container, which may end and begin anew.
         """
-        return "charged" if self._capped and left.verdict == "unlimited" else left.verdict
+        return "cap" if self._capped and left.verdict == "unlimited" else left.verdict
 
     @property
     def _capped(self) -> bool:
@@ -183,7 +215,7 @@ class Operation(Model):
     @property
     def unlimited(self) -> float:
         """Bytes of each operation that a container pays for, and nothing of its own bounds."""
-        return sum(one.bytes for one in self.left if self.verdict_of(one) == "unlimited")
+        return sum(one.bytes for one in self.left if one.verdict == "unlimited")
 
     @property
     def unlimited_at_most(self) -> float:
@@ -194,8 +226,6 @@ class Operation(Model):
     @property
     def unfollowed(self) -> float:
         """Bytes of each operation that are charged, and nobody saw what takes them back."""
-        if self._capped:
-            return 0.0
         unseen = [one for one in self.left if one.back is None and not one.bookkeeping]
         return sum(one.bytes for one in unseen if not one.uncharged)
 

@@ -25,6 +25,8 @@ KNOWN = {
     "leak_exit": (1.0, 0.0, "exit"),
     "leak_charged": (1.0, 1.0, "exit"),
     "leak_reclaimed": (1.0, 0.0, "reclaim"),
+    "leak_paid": (1.0, 1.0, "reclaim"),
+    "leak_ended": (1.0, 0.0, "container's end"),
     "leak_mounted": (1.0, 0.0, "umount"),
 }
 
@@ -63,7 +65,8 @@ def test_what_is_left_is_found_with_who_pays_and_what_takes_it_back(
     leaks: Operation, name: str
 ) -> None:
     (left,) = of_cache(leaks, name)
-    assert (left.objects, left.charged, left.back) == KNOWN[name]
+    objects, charged, back = KNOWN[name]
+    assert (left.objects, left.charged, left.back, left.ways) == (objects, charged, back, [back])
     # Two words of a list, two of RCU's, ten of data.
     assert left.bytes == 112 * left.objects
     assert left.made_by[0] in {"leaks_make", "leaks_operation"}

@@ -165,13 +165,16 @@ def test_what_outlives_its_processes_is_bounded_by_nothing_of_its_own(
     one = leaves("a", left)
     assert one.unlimited == (192 if verdict == "unlimited" else 0)
     bound = {"killed": False, "reclaimed": False, "taken": 9, "error": "ENOSPC", "value": "9"}
-    for bounded, knob, whole in (("cap", "a.max", 0), ("own", None, 192), ("memory", None, 192)):
+    for bounded, knob in (("cap", "a.max"), ("own", None), ("memory", None)):
         told = Bound(verdict=cast(Any, bounded), knob=knob, **cast(Any, bound))
         limited = one.model_copy(update={"bound": told})
-        assert limited.unlimited == (whole if verdict == "unlimited" else 0)
-        # The memory of the machine is none of its own.
+        # A limit of all is none of its own: one container can use up what all need.
+        assert limited.unlimited == one.unlimited
+        capped = bounded == "cap" and verdict == "unlimited"
+        assert limited.verdict_of(left) == ("cap" if capped else verdict)
+        # The memory of the machine is none that could be used up alone.
         killed = told.model_copy(update={"killed": True, "knob": None})
-        assert one.model_copy(update={"bound": killed}).unlimited == one.unlimited
+        assert one.model_copy(update={"bound": killed}).verdict_of(left) == verdict
 
 
 def test_books_of_who_is_charged_are_no_growth() -> None:
@@ -223,6 +226,10 @@ def found(*left: Left, failed: list[Failure] | None = None) -> Growth:
         ],
         failed=failed or [],
     )
+
+
+def everything_of(*operations: Operation) -> Growth:
+    return found().model_copy(update={"operations": list(operations)})
 
 
 def shown(growth: Growth, *, everything: bool = False) -> str:
@@ -318,8 +325,48 @@ def test_what_does_not_grow_again_is_not_said() -> None:
     found = measuring.confirmed(
         leaves("a", DENTRY, batch, confirmed=False), leaves("a", again, confirmed=False)
     )
-    assert (found.left, found.unsettled) == ([again], [])
+    (left,) = found.left
+    assert (left.objects, found.unsettled) == (0.99, [])
     assert found.confirmed
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "ways", "words"),
+    [
+        # Of the first run: gone, reclaimed, and the end; of the second nothing is reclaimed.
+        ((1, 0, 0, 0), (1, 1, 1, 0), ["reclaim"], "by reclaim alone: it outlives its container"),
+        ((1, 0, 0, 0), (1, 0, 0, 0), ["reclaim", "container's end"], "by its container's end"),
+        ((1, 0, 0, 0), (1, 1, 0, 0), ["reclaim", "umount"], "reclaim or by the unmounting of"),
+        ((1, 1, 0, 0), (1, 0, 0, 0), ["container's end"], "container's end, and not by reclaim"),
+        ((1, 1, 1, 0), (1, 1, 0, 0), ["umount"], "root, and not by reclaim"),
+        ((1, 1, 1, 1), (1, 1, 1, 1), ["nothing"], "nothing that was tried: 100% outlives"),
+        # Only with both, as nothing did it by itself.
+        ((1, 1, 0, 0), (1, 1, 1, 0), ["container's end"], "container's end, and not by reclaim"),
+        ((0, 0, 0, 0), (0, 0, 0, 0), ["exit"], "by the end of its processes and of their files"),
+        # It rose unevenly in the first run, so that only the second one followed it.
+        (None, (1, 1, 1, 0), ["reclaim"], "by reclaim alone: it outlives its container"),
+        (None, (1, 1, 0, 0), ["umount"], "by the unmounting of its container's root"),
+        (None, (1, 1, 1, 1), ["nothing"], "nothing that was tried: 100% outlives"),
+    ],
+)
+def test_what_takes_it_back_each_by_itself_is_told_of_two_runs(
+    first: tuple[int, ...] | None, again: tuple[int, ...], ways: list[str], words: str
+) -> None:
+    def after(looks: tuple[str, ...], shares: tuple[int, ...]) -> Left:
+        return DENTRY.model_copy(
+            update={"after": dict(zip(looks, map(float, shares), strict=True))}
+        )
+
+    before = leaves("a", unsettled=[UNEVEN], confirmed=False)
+    if first is not None:
+        left = after(("gone", "reclaimed", "stopped", "ended"), first)
+        before = leaves("a", left, confirmed=False)
+    longer = after(("gone", "stopped", "ended", "reclaimed"), again)
+    found = measuring.confirmed(before, leaves("a", longer, confirmed=False))
+    assert found.left[0].ways == ways
+    text = " ".join(shown(everything_of(found)).split())
+    assert words in text, text
+    assert "not by reclaim" in words or "not by reclaim" not in text
 
 
 def test_what_grows_in_the_longer_of_two_runs_alone_is_not_settled() -> None:
@@ -336,7 +383,7 @@ def test_what_rose_unevenly_is_settled_by_more_operations() -> None:
     ended = UNEVEN.model_copy(update={"what": "pool"})
     before = leaves("a", unsettled=[UNEVEN, ended], confirmed=False)
     found = measuring.confirmed(before, leaves("a", leak, confirmed=False))
-    assert (found.left, found.unsettled) == ([leak], [])
+    assert ([one.charged for one in found.left], found.unsettled) == ([0.0], [])
     still = measuring.confirmed(before, leaves("a", unsettled=[UNEVEN], confirmed=False))
     assert (still.left, still.unsettled) == ([], [UNEVEN])
 

@@ -15,7 +15,7 @@ from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Quiet
 from partywall.core.topology import Topology
 from partywall.guest import Guest
-from partywall.guest.sitting import Round
+from partywall.guest.sitting import Growing, Round
 from partywall.measure import growth as measuring
 from partywall.measure.plan import Plan
 from partywall.measure.sitting import Found
@@ -60,7 +60,7 @@ def looks(*which: str) -> list[str]:
     return [f"look {one}" for one in which]
 
 
-class Growing:
+class Counting:
     """Counts its looks instead of reading memory."""
 
     def __init__(self, kernel: object, makers: object, operations: int, cpus: int) -> None:
@@ -83,16 +83,17 @@ def became(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Callable[..., list[Operation | Exception]]:
     """What becomes of two operations in a guest that says this."""
-    monkeypatch.setattr(measuring.analysis, "Growth", Growing)
+    monkeypatch.setattr(measuring.analysis, "Growth", Counting)
     monkeypatch.setattr(measuring.analysis, "look", lambda kernel, counted=True: object())
     monkeypatch.setattr(measuring._Watch, "_reading", lambda self: (None, None))
 
-    def run(*says: str) -> list[Operation | Exception]:
+    def run(*says: str, reclaims: bool = True) -> list[Operation | Exception]:
         machine = Machine(tmp_path, *says)
         plan = cast(Plan, SimpleNamespace(topology=Topology(2, 1)))
         found: Found[Operation] = Found()
         rounds = [Round(one) for one in workloads.select(["signal", "fork"])]
-        measuring._Watch(cast(Guest, machine), plan).rounds(rounds, found, Quiet())
+        watch = measuring._Watch(cast(Guest, machine), plan, Growing(reclaims))
+        watch.rounds(rounds, found, Quiet())
         return list(found.results())
 
     return run
@@ -105,6 +106,14 @@ def test_each_operation_has_all_of_its_looks(became: Became) -> None:
     first, second = became(*looks(*WHOLE, *WHOLE, "stopped", "ended"))
     assert isinstance(first, Operation)
     assert isinstance(second, Operation)
+
+
+def test_where_nothing_is_reclaimed_before_the_end_it_is_after_it(became: Became) -> None:
+    kept = [one for one in WHOLE if one != "reclaimed"]
+    found = became(*looks(*kept, *kept, "stopped", "ended", "reclaimed"), reclaims=False)
+    assert all(isinstance(one, Operation) for one in found)
+    found = became(*looks(*WHOLE, *WHOLE), reclaims=False)
+    assert "the guest says 'reclaimed'" in str(found[1])
 
 
 @pytest.mark.parametrize("there", [0, 1, 2])

@@ -2,13 +2,13 @@
 /*
  * Has memory looked at, in no container:
  *
- *	keeper BARRIER ROUNDS PROCESSES CONTAINER...
+ *	keeper BARRIER ROUNDS PROCESSES reclaim|keep CONTAINER...
  *
  * The recorder holds the guest at each look, until the host has seen what it wants.
  * Of a round these are LOOKS while its processes are there, one when they are gone,
- * with what they left in files and queues, and one when all has been reclaimed that
- * can be. The last looks are when the containers of these numbers are gone too, and
- * when their file systems are unmounted.
+ * with what they left in files and queues, and one when all has been reclaimed that can
+ * be. The last looks are when the containers of these numbers are gone too, and when
+ * their file systems are unmounted. With "keep" nothing is reclaimed before that.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -72,7 +72,8 @@ static int all_came(struct barrier *b, struct gate *gate, unsigned int parties)
 	return 1;
 }
 
-static void keep_round(struct barrier *b, unsigned int containers, unsigned int processes)
+static void keep_round(struct barrier *b, unsigned int containers, unsigned int processes,
+		       int reclaims)
 {
 	static const char *const names[LOOKS] = { "before", "some", "more" };
 	unsigned int n;
@@ -84,8 +85,10 @@ static void keep_round(struct barrier *b, unsigned int containers, unsigned int 
 	/* The gate lets them go by themselves, and their first process goes on to the next one. */
 	all_came(b, &b->looked, containers);
 	look("gone");
-	reclaim();
-	look("reclaimed");
+	if (reclaims) {
+		reclaim();
+		look("reclaimed");
+	}
 	gate_wait(b, &b->looked, containers + 1);
 }
 
@@ -124,25 +127,31 @@ static void unmount_roots(char **numbers, int count)
 int main(int argc, char **argv)
 {
 	unsigned int rounds, round;
+	int reclaims;
 	struct barrier *b;
 
 	errno = EINVAL;
-	if (argc < 5)
+	if (argc < 6)
 		fail("keeper");
 	rounds = number(argv[2]);
+	reclaims = !strcmp(argv[4], "reclaim");
 	/* Whoever has a window may not change its CPU in it. */
 	pin(0);
 	for (round = 0; round < rounds; round++) {
 		b = barrier_map(argv[1], round);
 		if (!b)
 			fail("mmap of the barrier");
-		keep_round(b, argc - 4, number(argv[3]));
+		keep_round(b, argc - 5, number(argv[3]), reclaims);
 		munmap(b, BARRIER_PAGE);
 	}
-	end_containers(argv + 4, argc - 4);
+	end_containers(argv + 5, argc - 5);
 	look("stopped");
-	unmount_roots(argv + 4, argc - 4);
+	unmount_roots(argv + 5, argc - 5);
 	look("ended");
+	if (!reclaims) {
+		reclaim();
+		look("reclaimed");
+	}
 	for (;;)
 		pause();
 }

@@ -14,12 +14,14 @@
 #include <linux/module.h>
 #include <linux/mount.h>
 #include <linux/mutex.h>
+#include <linux/nsproxy.h>
 #include <linux/percpu.h>
 #include <linux/proc_fs.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
 #include <linux/shrinker.h>
 #include <linux/slab.h>
+#include <net/net_namespace.h>
 
 /* What warms up makes so many, and no more. */
 #define WARM 100
@@ -49,7 +51,7 @@ struct leaks_own {
 
 enum {
 	FOREVER, HALF, EXIT, CHARGED, RECLAIMED, RINGED, WARMED, FREED, LATER, DRAINED, MIXED,
-	UNEVEN, OTHERS, MOUNTED, CACHES
+	UNEVEN, OTHERS, MOUNTED, ENDED, PAID, CACHES
 };
 
 static const char *const names[CACHES] = {
@@ -67,12 +69,16 @@ static const char *const names[CACHES] = {
 	[UNEVEN] = "leak_uneven",	/* 0 to 31 in one of SELDOM operations, as if by chance */
 	[OTHERS] = "leak_others",	/* one an operation, charged to who has the next CPU */
 	[MOUNTED] = "leak_mounted",	/* until the file system of its maker's root is unmounted */
+	[ENDED] = "leak_ended",		/* until its maker's network namespace ends */
+	[PAID] = "leak_paid",		/* until memory is short, charged to who made it */
 };
 
 static struct kmem_cache *caches[CACHES];
 static LIST_HEAD(leaks_forever);
 static LIST_HEAD(leaks_reclaimed);
 static LIST_HEAD(leaks_mounted);
+static LIST_HEAD(leaks_ended);
+static LIST_HEAD(leaks_paid);
 static unsigned long leaks_count;
 static DEFINE_SPINLOCK(leaks_lock);
 /* A counter of the machine, in a module: how many are there until files are closed. */
@@ -91,7 +97,7 @@ static void leaks_keep(struct leak *one, struct list_head *list)
 {
 	spin_lock(&leaks_lock);
 	list_add(&one->list, list);
-	leaks_count += list == &leaks_reclaimed;
+	leaks_count += list == &leaks_reclaimed || list == &leaks_paid;
 	spin_unlock(&leaks_lock);
 }
 
@@ -168,7 +174,7 @@ static bool leaks_operation(struct leaks_own *own, unsigned long number)
 		if ((n == HALF && number % 2) || (n == WARMED && own->warm >= WARM) ||
 		    n == MIXED || n == UNEVEN || n == OTHERS)
 			continue;
-		made[n] = leaks_make(n, n == CHARGED ? __GFP_ACCOUNT : 0);
+		made[n] = leaks_make(n, n == CHARGED || n == PAID ? __GFP_ACCOUNT : 0);
 		if (!made[n])
 			return false;
 	}
@@ -180,6 +186,9 @@ static bool leaks_operation(struct leaks_own *own, unsigned long number)
 	leaks_keep(made[RECLAIMED], &leaks_reclaimed);
 	made[MOUNTED]->data[0] = (u64)current->fs->root.mnt->mnt_sb;
 	leaks_keep(made[MOUNTED], &leaks_mounted);
+	made[ENDED]->data[0] = (u64)current->nsproxy->net_ns;
+	leaks_keep(made[ENDED], &leaks_ended);
+	leaks_keep(made[PAID], &leaks_paid);
 	list_add(&made[EXIT]->list, &own->until_exit);
 	atomic_inc(&leaks_until_exit);
 	list_add(&made[CHARGED]->list, &own->charged);
@@ -255,34 +264,51 @@ static unsigned long leaks_shrinkable(struct shrinker *shrinker, struct shrink_c
 
 static unsigned long leaks_shrink(struct shrinker *shrinker, struct shrink_control *control)
 {
-	struct list_head gone;
+	LIST_HEAD(gone);
+	LIST_HEAD(paid);
 	unsigned long count;
 
-	INIT_LIST_HEAD(&gone);
 	spin_lock(&leaks_lock);
 	list_splice_init(&leaks_reclaimed, &gone);
+	list_splice_init(&leaks_paid, &paid);
 	count = leaks_count;
 	leaks_count = 0;
 	spin_unlock(&leaks_lock);
 	leaks_drop(RECLAIMED, &gone);
+	leaks_drop(PAID, &paid);
 	return count;
+}
+
+/* What is there as long as another thing is goes. */
+static void leaks_go_with(int which, struct list_head *list, u64 owner)
+{
+	struct leak *one, *next;
+
+	spin_lock(&leaks_lock);
+	list_for_each_entry_safe(one, next, list, list) {
+		if (one->data[0] != owner)
+			continue;
+		list_del(&one->list);
+		kmem_cache_free(caches[which], one);
+	}
+	spin_unlock(&leaks_lock);
 }
 
 /* Nobody is told when a file system goes. */
 static int leaks_unmounted(struct kprobe *probe, struct pt_regs *regs)
 {
-	struct leak *one, *next;
-
-	spin_lock(&leaks_lock);
-	list_for_each_entry_safe(one, next, &leaks_mounted, list) {
-		if (one->data[0] != regs->di)
-			continue;
-		list_del(&one->list);
-		kmem_cache_free(caches[MOUNTED], one);
-	}
-	spin_unlock(&leaks_lock);
+	leaks_go_with(MOUNTED, &leaks_mounted, regs->di);
 	return 0;
 }
+
+static void leaks_net_ended(struct net *net)
+{
+	leaks_go_with(ENDED, &leaks_ended, (u64)net);
+}
+
+static struct pernet_operations leaks_net = {
+	.exit = leaks_net_ended,
+};
 
 static struct kprobe leaks_unmounts = {
 	.symbol_name = "generic_shutdown_super",
@@ -312,6 +338,9 @@ static int __init leaks_init(void)
 	shrinker->scan_objects = leaks_shrink;
 	shrinker_register(shrinker);
 	n = register_kprobe(&leaks_unmounts);
+	if (n)
+		return n;
+	n = register_pernet_subsys(&leaks_net);
 	if (n)
 		return n;
 	if (!proc_create("partywall-leaks", 0444, NULL, &leaks_ops))
