@@ -23,7 +23,8 @@ from partywall.measure import run
 from partywall.measure.ready import resolve, with_roots
 from partywall.model.profiles import Profile
 from partywall.results.failures import Failure
-from partywall.results.result import Result, Wall, WorkloadResult
+from partywall.results.lines import Wall
+from partywall.results.result import Result, WorkloadResult
 from partywall.results.setting import BARE, OWN_PROFILES, VOLATILE
 from partywall.workloads import Workload
 

@@ -15,8 +15,9 @@ from partywall.core.errors import UsageProblem
 from partywall.core.topology import Topology
 from partywall.results import parts
 from partywall.results.document import Document, Model
+from partywall.results.lines import Line
 from partywall.results.memory import Verdict
-from partywall.results.result import Line, Result, WorkloadResult
+from partywall.results.result import Result, WorkloadResult
 from partywall.results.setting import KernelId
 
 SCHEMA: Final = "partywall.map/1"

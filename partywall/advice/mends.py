@@ -21,7 +21,8 @@ from pydantic import Field
 from partywall.kernels import series
 from partywall.kernels.series import bases
 from partywall.results.document import Model
-from partywall.results.result import Line, Result, WorkloadResult
+from partywall.results.lines import Line
+from partywall.results.result import Result, WorkloadResult
 from partywall.results.setting import NO_APPARMOR, OWN_PROFILES, VOLATILE
 from partywall.results.sites import Site
 

@@ -18,8 +18,9 @@ from partywall.record.recording import LINE_SIZE
 from partywall.results.counts import Instructions
 from partywall.results.document import Model
 from partywall.results.held import Held, HeldLock
+from partywall.results.lines import Line, Wall
 from partywall.results.locks import Lock
-from partywall.results.result import Line, Wall, WorkloadResult
+from partywall.results.result import WorkloadResult
 
 MOSTLY = 0.5
 """Share of a wall's uses, by functions that a mend changes, from which on it takes away all of

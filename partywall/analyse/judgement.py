@@ -12,7 +12,7 @@ import numpy.typing as npt
 from partywall.analyse import verdict
 from partywall.analyse.transfers import Lines, Parties
 from partywall.core.topology import Scope, Topology
-from partywall.results.result import LineObject
+from partywall.results.lines import LineObject
 
 Array = npt.NDArray[Any]
 Key = tuple[str, ...]

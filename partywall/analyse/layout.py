@@ -25,7 +25,8 @@ from partywall.analyse.sharing import Together, groups_of, part_of
 from partywall.core.errors import UsageProblem
 from partywall.results.document import Document, Model
 from partywall.results.fields import Visits
-from partywall.results.result import Line, Result, WorkloadResult
+from partywall.results.lines import Line
+from partywall.results.result import Result, WorkloadResult
 from partywall.results.setting import KernelId
 
 SCHEMA: Final = "partywall.layout/1"

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from partywall.analyse import verdict
 from partywall.analyse.transfers import Visits, counted, in_holds, transfers
 from partywall.record.recording import LINE_SHIFT
+from partywall.results.lines import LineObject
 from partywall.results.pairs import PairOfLines, PairsOfLines
-from partywall.results.result import LineObject
 
 Array = npt.NDArray[Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from partywall.results.result import LineObject
+from partywall.results.lines import LineObject
 
 
 @dataclass(frozen=True)

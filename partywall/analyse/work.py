@@ -27,8 +27,9 @@ from partywall.analyse.sharing import (
 from partywall.analyse.transfers import Lines, Parties, counted, in_holds
 from partywall.core.topology import Scope, Topology
 from partywall.record.recording import LINE_SHIFT, Kind, Recording
-from partywall.results import counts, result, sites
+from partywall.results import counts, sites
 from partywall.results.left import Left
+from partywall.results.lines import SPLITS, Deferred, Line, LineObject, Wall
 
 Array = npt.NDArray[Any]
 
@@ -95,13 +96,13 @@ class Work:
             self._named[row] = self.namer.line(address, self._setting.operations)
         return self._named[row]
 
-    def object_at(self, line: int) -> result.LineObject:
+    def object_at(self, line: int) -> LineObject:
         """Return what is used most in the line at an address."""
         return self.namer.object_of(self._busiest.get(line, line))
 
-    def objects(self) -> dict[int, result.LineObject]:
+    def objects(self) -> dict[int, LineObject]:
         """Return row -> object, the lines that move most first, up to `_TO_NAME` of all."""
-        objects: dict[int, result.LineObject] = {}
+        objects: dict[int, LineObject] = {}
         left = float(self.total.sum()) * (1 - _TO_NAME)
         order = worst_first(self.total, self.total > 0)
         small = len(order)
@@ -111,7 +112,7 @@ class Work:
             objects[row] = self.object_at(int(self.lines.number[row]) << LINE_SHIFT)
         return objects
 
-    def judged(self, scope: Scope, objects: dict[int, result.LineObject]) -> Judgement:
+    def judged(self, scope: Scope, objects: dict[int, LineObject]) -> Judgement:
         """Return the judgement on all lines; ``objects``: as `objects` has them."""
         setting = self._setting
         return Judgement(
@@ -127,7 +128,7 @@ class Work:
 
     def walls(
         self, judged: Judgement, locked: Mapping[int, float]
-    ) -> list[tuple[result.Wall, list[result.Line]]]:
+    ) -> list[tuple[Wall, list[Line]]]:
         """Return the objects that are walls, most transfers first, with their worst lines.
 
         ``locked``: by row, which share of a line's transfers is made under a lock.
@@ -145,7 +146,7 @@ class Work:
             ]
             what = listed[0].object
             back = np.flatnonzero(judged.back[rows].any(axis=0))
-            wall = result.Wall(
+            wall = Wall(
                 kind=what.kind,
                 name=what.name,
                 type=what.type,
@@ -160,7 +161,7 @@ class Work:
             found.append((wall, listed))
         return sorted(found, key=lambda one: (-one[0].judged, one[0].name, one[1][0].address))
 
-    def wall(self, row: int, judged: Judgement, scope: Scope, locked: float = 0.0) -> result.Line:
+    def wall(self, row: int, judged: Judgement, scope: Scope, locked: float = 0.0) -> Line:
         """Return all that is to be said of a line that is a wall in ``scope``."""
         lines, operations = self.lines, self._setting.operations
         address = int(lines.number[row]) << LINE_SHIFT
@@ -172,8 +173,8 @@ class Work:
         all_ = judged.sharing[row] == verdict.ALL
         saves = self._saves(address, named, self._others(scope, at=bool(all_)))
         splits = _can_split(named.object)
-        over = saves > self._setting.threshold and saves >= result.SPLITS * moved_at
-        return result.Line(
+        over = saves > self._setting.threshold and saves >= SPLITS * moved_at
+        return Line(
             address=f"{address:#x}",
             object=named.object,
             transfers=float(judged.moved[row]),
@@ -203,9 +204,7 @@ class Work:
         named = self._before.namer.line(address, self._setting.operations)
         return sites.Uses(fields=named.fields, code=named.code) if named.code else None
 
-    def passing(
-        self, judged: Judgement, objects: dict[int, result.LineObject]
-    ) -> list[counts.Passing]:
+    def passing(self, judged: Judgement, objects: dict[int, LineObject]) -> list[counts.Passing]:
         """Return what moves more than the threshold and is no wall, by what it holds."""
         moved = judged.moved_at
         groups: dict[tuple[str, bool], list[float]] = defaultdict(list)
@@ -226,11 +225,11 @@ class Work:
     def deferred(
         self,
         judged: Judgement,
-        objects: dict[int, result.LineObject],
+        objects: dict[int, LineObject],
         locked: Mapping[int, float],
         left: list[Left] | None,
         unfollowed: Iterable[str],
-    ) -> result.Deferred:
+    ) -> Deferred:
         """Return the verdict on this work, if it is what system calls put off.
 
         ``left``: how much was left for later, None if that is not known; ``unfollowed``: what
@@ -239,7 +238,7 @@ class Work:
         walls = self.walls(judged, locked)
         at = self._setting.at is not None
         softirqs = np.isin(self.lines.number, later.softirqs(self._uses))
-        return result.Deferred(
+        return Deferred(
             transfers=float(judged.moved.sum()),
             transfers_at=float(judged.moved_at.sum()) if at else None,
             sums=sums(judged),
@@ -342,6 +341,6 @@ def worst_first(moved: Array, chosen: Iterable[bool] | Array) -> list[int]:
     return [int(row) for row in rows[order]]
 
 
-def _can_split(what: result.LineObject) -> bool:
+def _can_split(what: LineObject) -> bool:
     """Whether an object's fields can get lines of their own: they are known to be its own."""
     return what.kind not in ("page", "unnamed") and what.state != "freed"

@@ -23,6 +23,7 @@ from partywall.results import result
 from partywall.results.counts import CallCount, Instructions
 from partywall.results.held import Held
 from partywall.results.left import Left
+from partywall.results.lines import Line
 from partywall.results.locks import Lock
 from partywall.results.touches import Touch
 from partywall.workloads import Workload
@@ -84,7 +85,7 @@ class Analysis:
         put_off = self._late.objects()
         judged_late = self._late.judged(scope, put_off)
         inner = judged if scope == "within" else None
-        inside: list[result.Line] = []
+        inside: list[Line] = []
         if scope == "between" and topology.cpus > 1:
             inner = own.judged("within", objects)
             only = inner.walls & ~judged.walls
@@ -259,7 +260,7 @@ class Analysis:
             deferred=sum(p.deferred_instructions for p in parties) / operations,
         )
 
-    def _background(self) -> tuple[list[result.Line], float]:
+    def _background(self) -> tuple[list[Line], float]:
         """Lines that ticks, RCU and the scheduler move, and all their transfers per op."""
         lines, setting = self._lines, self._setting
         operations = setting.operations
@@ -285,7 +286,7 @@ class Analysis:
             writes = sum(use.writes for use in uses) / operations
             reads = sum(use.reads for use in uses) / operations
             found.append(
-                result.Line(
+                Line(
                     address=f"{address:#x}",
                     object=named.object,
                     transfers=float(moved[row]),

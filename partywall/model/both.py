@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from partywall.results.result import Line, Wall, WorkloadResult
+from partywall.results.lines import Line, Wall
+from partywall.results.result import WorkloadResult
 
 
 def lines(result: WorkloadResult) -> list[Line]:

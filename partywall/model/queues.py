@@ -28,7 +28,8 @@ from partywall.model.load import Load, Queue, Work, line_queue, load
 from partywall.model.profiles import Profile
 from partywall.record.recording import LINE_SIZE
 from partywall.results.document import Model
-from partywall.results.result import Line, Wall, WorkloadResult
+from partywall.results.lines import Line, Wall
+from partywall.results.result import WorkloadResult
 
 COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 """Numbers of containers, up to what a machine has cores for, unless told."""

@@ -6,7 +6,8 @@ from __future__ import annotations
 from partywall.model import both
 from partywall.record.functions import takes_lock
 from partywall.record.recording import LINE_SIZE
-from partywall.results.result import Line, WorkloadResult
+from partywall.results.lines import Line
+from partywall.results.result import WorkloadResult
 
 
 def _is_lock(line: Line) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from partywall.report.walls import Wall
 from partywall.report.words import rate
-from partywall.results.result import Line
+from partywall.results.lines import Line
 
 LISTED = 5
 """System calls that are listed; those behind them are told together."""

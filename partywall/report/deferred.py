@@ -13,7 +13,8 @@ from partywall.report.blocks import Flow, columns, indent, more, text
 from partywall.report.reserve import after
 from partywall.report.walls import Wall
 from partywall.report.words import busiest, count, rate
-from partywall.results.result import Deferred, WorkloadResult
+from partywall.results.lines import Deferred
+from partywall.results.result import WorkloadResult
 
 WHAT = "what its system calls put off"
 """What it is, in words."""

@@ -24,7 +24,8 @@ from partywall.report.words import (
     signed_hex,
 )
 from partywall.results.fields import FieldUse
-from partywall.results.result import Line, WorkloadResult
+from partywall.results.lines import Line
+from partywall.results.result import WorkloadResult
 from partywall.results.sites import Site, Uses
 
 LINES = 8

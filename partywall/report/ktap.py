@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from partywall.report import held, memory
 from partywall.report.reserve import reserve
 from partywall.report.words import busiest, count, function, plain, rate, sharers, signed_hex
-from partywall.results.result import Line, Result, Wall, WorkloadResult
+from partywall.results.lines import Line, Wall
+from partywall.results.result import Result, WorkloadResult
 
 _CODE = 3
 """Functions that a diagnostic names; the full report has them all."""

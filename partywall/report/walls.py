@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from partywall.report.words import Walled, by_object, ranges
-from partywall.results.result import SPLITS, Line, LineObject, Result, WorkloadResult
-from partywall.results.result import Wall as Judged
+from partywall.results.lines import SPLITS, Line, LineObject
+from partywall.results.lines import Wall as Judged
+from partywall.results.result import Result, WorkloadResult
 
 
 @dataclass(frozen=True)

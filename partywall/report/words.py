@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from partywall.core.topology import Scope, Topology
-from partywall.results.result import Line, LineObject, WorkloadResult
+from partywall.results.lines import Line, LineObject
+from partywall.results.result import WorkloadResult
 from partywall.results.sites import Site, Uses
 
 SCOPES: dict[Scope, str] = {

@@ -14,7 +14,8 @@ from partywall.core.topology import Topology
 from partywall.results.compare import Change
 from partywall.results.diff import Finding
 from partywall.results.document import Document, Model
-from partywall.results.result import Line, Result, Wall, WorkloadResult
+from partywall.results.lines import Line, Wall
+from partywall.results.result import Result, WorkloadResult
 from partywall.results.setting import Environment
 
 SCHEMA: Final = "partywall.bisect/1"

@@ -14,7 +14,8 @@ from partywall.core.errors import UsageProblem
 from partywall.core.topology import Topology
 from partywall.results.counts import Passing
 from partywall.results.document import Document, Model
-from partywall.results.result import Result, Wall, WorkloadResult
+from partywall.results.lines import Wall
+from partywall.results.result import Result, WorkloadResult
 from partywall.results.setting import KernelId
 
 SCHEMA: Final = "partywall.compare/3"

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from partywall.core.errors import UsageProblem
 from partywall.results.counts import Sums
 from partywall.results.failures import Failure
-from partywall.results.result import Line, Result, Wall, WorkloadResult
+from partywall.results.lines import Line, Wall
+from partywall.results.result import Result, WorkloadResult
 from partywall.results.setting import started
 
 

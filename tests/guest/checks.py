@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from partywall.results.result import Line, Result, WorkloadResult
+from partywall.results.lines import Line
+from partywall.results.result import Result, WorkloadResult
 from partywall.results.touches import Beside
 
 PARTYWALL = Path(sys.executable).with_name("partywall")

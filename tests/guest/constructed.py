@@ -21,8 +21,9 @@ from partywall.core.progress import Progress, Quiet
 from partywall.core.topology import Topology
 from partywall.kernels import Kernel, Request
 from partywall.measure import run
-from partywall.results.result import Line, WorkloadResult
-from partywall.results.result import Wall as Found
+from partywall.results.lines import Line
+from partywall.results.lines import Wall as Found
+from partywall.results.result import WorkloadResult
 from partywall.workloads import Workload
 
 SOURCE = Path(__file__).resolve().parent / "truth"

@@ -15,7 +15,8 @@ from checks import Checked, differences, partywall, walls
 
 from partywall.kernels import Kernel
 from partywall.results import document
-from partywall.results.result import Line, Result
+from partywall.results.lines import Line
+from partywall.results.result import Result
 
 Check = Callable[..., Checked]
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from cases import LESS, Case, Control
 
-from partywall.results.result import Line, WorkloadResult
+from partywall.results.lines import Line
+from partywall.results.result import WorkloadResult
 
 
 @dataclass(frozen=True)

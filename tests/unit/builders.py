@@ -10,8 +10,9 @@ from partywall.results.counts import CallCount, Instructions, Sums
 from partywall.results.failures import Failure
 from partywall.results.fields import FieldUse
 from partywall.results.held import Held, HeldLock, Holder, Spell, Wait
+from partywall.results.lines import Deferred, Line, LineObject
 from partywall.results.locks import Lock
-from partywall.results.result import Deferred, Line, LineObject, Result, WorkloadResult
+from partywall.results.result import Result, WorkloadResult
 from partywall.results.setting import Environment, KernelId
 from partywall.results.sites import Site, Uses
 from partywall.results.touches import Beside, Touch, Touched

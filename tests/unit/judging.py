@@ -11,7 +11,7 @@ from partywall.analyse import transfers, verdict
 from partywall.analyse.judgement import Judgement
 from partywall.analyse.transfers import Parties
 from partywall.core.topology import Scope, Topology
-from partywall.results.result import LineObject
+from partywall.results.lines import LineObject
 
 WINDOW = 400
 ONCE = 400

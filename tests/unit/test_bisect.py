@@ -24,7 +24,8 @@ from partywall.measure import bisect, run
 from partywall.report import bisect as view
 from partywall.results import document
 from partywall.results.bisect import Bisection, Commit, matches, telling, transfers, uses
-from partywall.results.result import LineObject, Result
+from partywall.results.lines import LineObject
+from partywall.results.result import Result
 
 NAME = "kmalloc-512: struct aa_profile"
 

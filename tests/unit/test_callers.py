@@ -7,7 +7,7 @@ import pytest
 from builders import line, site, workload
 
 from partywall.report import callers, walls
-from partywall.results.result import LineObject
+from partywall.results.lines import LineObject
 
 
 def what(name: str) -> LineObject:

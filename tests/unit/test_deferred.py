@@ -22,8 +22,9 @@ from partywall.core.elf import Symbols
 from partywall.core.topology import Topology
 from partywall.record.recording import DEFERRED, LINE_SIZE, Kind
 from partywall.results import document
+from partywall.results.lines import LineObject
 from partywall.results.reading import read
-from partywall.results.result import LineObject, Result
+from partywall.results.result import Result
 
 LINE = 0xFF11000003B2C400
 

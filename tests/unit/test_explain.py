@@ -27,7 +27,8 @@ from partywall.model import profiles
 from partywall.model.queues import predict
 from partywall.report import explain as view
 from partywall.results import document
-from partywall.results.result import Line, Result, WorkloadResult
+from partywall.results.lines import Line
+from partywall.results.result import Result, WorkloadResult
 from partywall.results.setting import NO_APPARMOR, OWN_PROFILES, VOLATILE
 
 PROFILE = profiles.load(profiles.DEFAULT)

@@ -18,7 +18,8 @@ from partywall.core.errors import PartywallError
 from partywall.core.progress import Quiet
 from partywall.results.counts import Sums
 from partywall.results.left import Left
-from partywall.results.result import Line, LineObject, Wall, WorkloadResult
+from partywall.results.lines import Line, LineObject, Wall
+from partywall.results.result import WorkloadResult
 
 
 def case(**more: Any) -> Case:

@@ -24,8 +24,9 @@ from partywall.core.topology import Topology
 from partywall.report import layout as view
 from partywall.results import document, store
 from partywall.results.fields import Visits
+from partywall.results.lines import Line, LineObject
 from partywall.results.reading import read
-from partywall.results.result import Line, LineObject, Result
+from partywall.results.result import Result
 
 FUZZ = settings(max_examples=200, deadline=None)
 

@@ -11,7 +11,8 @@ import pytest
 from partywall.advice import mends
 from partywall.advice.mends import Advice, Mend
 from partywall.kernels import series
-from partywall.results.result import Line, LineObject, Result, WorkloadResult
+from partywall.results.lines import Line, LineObject
+from partywall.results.result import Result, WorkloadResult
 
 ALL = mends.load()
 

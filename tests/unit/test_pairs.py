@@ -17,8 +17,9 @@ from partywall.analyse import pairs
 from partywall.analyse.transfers import Lines, Parties, analyse, visits
 from partywall.record.recording import Kind
 from partywall.report import pairs as view
+from partywall.results.lines import LineObject
 from partywall.results.pairs import PairOfLines, PairsOfLines
-from partywall.results.result import LineObject, Result
+from partywall.results.result import Result
 
 EVEN = 0xFF11000000000 >> 6 << 1
 

@@ -20,7 +20,7 @@ from partywall.model.predict import overlay_stalls, signals
 from partywall.model.profiles import Level, Profile
 from partywall.model.queues import neighbours, predict_work
 from partywall.results.counts import CallCount, Instructions
-from partywall.results.result import Line, LineObject, Wall
+from partywall.results.lines import Line, LineObject, Wall
 
 TWO = profiles.load("ice-lake-2x32")
 GROUPS = profiles.load("milan-2x48")

@@ -26,7 +26,8 @@ from partywall.report.terminal import Shown
 from partywall.results import store
 from partywall.results.counts import Instructions, Passing, Sums
 from partywall.results.left import Left
-from partywall.results.result import Deferred, Result, Wall, WorkloadResult
+from partywall.results.lines import Deferred, Wall
+from partywall.results.result import Result, WorkloadResult
 
 PROFILE = profiles.load(profiles.DEFAULT)
 

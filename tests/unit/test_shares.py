@@ -11,7 +11,7 @@ import pytest
 
 from partywall.analyse.shares import Shares, shares
 from partywall.report.words import known
-from partywall.results.result import LineObject
+from partywall.results.lines import LineObject
 
 
 def thing(**more: Any) -> LineObject:

@@ -17,7 +17,8 @@ from partywall.core.progress import Quiet
 from partywall.core.topology import Topology
 from partywall.guest import image
 from partywall.measure.plan import Plan
-from partywall.results.result import Line, LineObject, Result, WorkloadResult
+from partywall.results.lines import Line, LineObject
+from partywall.results.result import Result, WorkloadResult
 from partywall.results.setting import BARE, NO_APPARMOR, OWN_PROFILES, VOLATILE
 from partywall.workloads.opening import opening
 

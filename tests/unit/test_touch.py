@@ -14,7 +14,7 @@ from partywall.analyse.judgement import Judgement
 from partywall.analyse.transfers import Lines, Parties
 from partywall.core.topology import Topology
 from partywall.record.recording import Kind
-from partywall.results.result import LineObject
+from partywall.results.lines import LineObject
 from partywall.results.touches import Touch
 
 WINDOW = 100

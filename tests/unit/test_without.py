@@ -13,8 +13,9 @@ from partywall.advice.without import Gone, all_of, also, by_mends, key, number, 
 from partywall.model import profiles
 from partywall.model.cost import cost
 from partywall.results.held import Held
+from partywall.results.lines import Line, LineObject, Wall
 from partywall.results.locks import Lock
-from partywall.results.result import Line, LineObject, Wall, WorkloadResult
+from partywall.results.result import WorkloadResult
 
 PROFILE = profiles.load(profiles.DEFAULT)
 

@@ -19,7 +19,7 @@ from partywall.analyse.sharing import Use
 from partywall.core.elf import Symbols
 from partywall.record.recording import LINE_SIZE
 from partywall.results.fields import FieldUse
-from partywall.results.result import LineObject
+from partywall.results.lines import LineObject
 from partywall.results.sites import Site
 
 _AROUND = 4096

@@ -28,7 +28,7 @@ from partywall.analyse.names.slabs import SlabObjects
 from partywall.analyse.names.unreadable import UNREADABLE
 from partywall.core.elf import Symbol, Symbols
 from partywall.record.recording import LINE_SIZE
-from partywall.results.result import LineObject
+from partywall.results.lines import LineObject
 
 # The kernel's image and modules, which symbols name, lie above on x86-64.
 _IMAGE = 0xFFFF_FFFF_8000_0000

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from partywall.record.recording import LINE_SIZE
 from partywall.report.words import accesses, busiest, function, rate
 from partywall.results.fields import FieldUse
-from partywall.results.result import Line
+from partywall.results.lines import Line
 from partywall.results.sites import Site, Uses
 
 USERS = 8
