@@ -21,7 +21,7 @@ from partywall.guest.sitting import LOOKS_TAKE
 from partywall.guest.snapshot import booted
 from partywall.kernels import Kernel, require
 from partywall.measure import after, served
-from partywall.record import hooks, recording
+from partywall.record import hooks, reading
 from partywall.record.hooks import Hooks
 from partywall.record.recording import Recording
 from partywall.record.wanted import require_functions
@@ -278,7 +278,7 @@ def record(machine: Guest, plan: Plan, title: str, progress: Progress) -> Record
     """
     with progress.step(f"{title}: guest", guest.expected_seconds(plan.topology)):
         try:
-            recorded = recording.load(machine.wait())
+            recorded = reading.load(machine.wait())
         except EnvironmentProblem:
             # Addresses from another build mislead the recorder in any way.
             names.check_build(machine.said("build"), plan.kernel)

@@ -25,7 +25,7 @@ from partywall.guest.sitting import Round
 from partywall.guest.snapshot import booted
 from partywall.measure.after import Looks, fault
 from partywall.measure.plan import Plan, check_windows, say_if_long
-from partywall.record import hooks, recording
+from partywall.record import hooks, reading
 from partywall.record.recording import Recording
 from partywall.results.memory import Memory
 from partywall.results.result import WorkloadResult
@@ -232,7 +232,7 @@ def _recorded(machine: Guest, number: int) -> Recording | EnvironmentProblem:
     path, over = machine.recording_of(number), f"round {number} over"
     machine.wait_until(lambda: path.exists() or machine.reported(over) is not None)
     if path.exists():
-        return recording.load(path)
+        return reading.load(path)
     why = machine.reported(f"round {number} failed:")
     if why is not None:
         return EnvironmentProblem(f"the workload failed: {why}")

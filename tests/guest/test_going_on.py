@@ -18,7 +18,7 @@ from partywall.guest import Guest, Settings, qemu, snapshot
 from partywall.guest.snapshot import Waiting, booted
 from partywall.kernels import Kernel
 from partywall.measure.plan import Plan, prepared
-from partywall.record import recording
+from partywall.record import reading
 from partywall.record.plugin import recorder
 from partywall.workloads import served
 from partywall.workloads.workload import Workload
@@ -48,7 +48,7 @@ def recorded(settings: Settings) -> tuple[str, int, str]:
     """The hash of what was recorded, instructions of the kernel, and what the guest said."""
     with Guest(settings) as machine:
         path = machine.wait()
-        read = recording.load(path)
+        read = reading.load(path)
         ran = sum(party.kernel_instructions for party in read.parties)
         return hashlib.sha256(path.read_bytes()).hexdigest(), ran, machine.console
 

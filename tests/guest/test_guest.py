@@ -24,7 +24,7 @@ from partywall.guest import Guest, Settings, image, qemu
 from partywall.guest.snapshot import booted
 from partywall.kernels import Kernel
 from partywall.kernels.sources import files
-from partywall.record import hooks, recording
+from partywall.record import hooks, reading
 from partywall.record.functions import NEEDED
 from partywall.record.plugin import recorder
 from partywall.results import store
@@ -61,7 +61,7 @@ def transfers(settings: Settings) -> list[float]:
     the signals that are pending at once writes: who runs when decides.
     """
     with Guest(booted(settings, Quiet())) as machine:
-        read = recording.load(machine.wait())
+        read = reading.load(machine.wait())
     parties = Parties.of(read, settings.topology.cpus)
     lines = analyse(visits(read).moving(), parties, 400 * settings.topology.total)
     moved = lines.between + lines.within

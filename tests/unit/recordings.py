@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
@@ -10,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from partywall.record.reading import MAGIC
 from partywall.record.recording import (
     ACCESS,
     LEFT,
     LINE,
     LOCK,
-    MAGIC,
     PATTERN,
     REPEATED,
     SYSCALL,
@@ -23,6 +24,7 @@ from partywall.record.recording import (
     Kind,
     Party,
     Recording,
+    Slices,
     key,
 )
 
@@ -111,6 +113,7 @@ def party(
         "patterns": np.array(sorted(patterns), PATTERN),
         "accesses": np.array(sorted(accesses), ACCESS),
         "repeated": np.array(sorted(repeats), REPEATED),
+        "slices": Slices(8, 7, 7),
     }
     return Party(cpu=cpu, **(given | more))
 
@@ -143,8 +146,8 @@ def sealed(body: bytes) -> bytes:
     return body + struct.pack("<I", zlib.crc32(body))
 
 
-def written(whole: Recording, *, repeated: bool = True) -> bytes:
-    """What the recorder would write; without ``repeated``, the body of version 13."""
+def written(whole: Recording, *, version: int = VERSION) -> bytes:
+    """What the recorder would write; the body is that of a ``version`` from 13 on."""
     counts = len(whole.parties[0].calls) if whole.parties else 0
     parts = [
         header(
@@ -173,11 +176,23 @@ def written(whole: Recording, *, repeated: bool = True) -> bytes:
         whole.under.tobytes(),
     ]
     for one in whole.parties:
-        numbers = (one.cpu, one.windows, len(one.lines), len(one.accesses), one.still_lines)
-        numbers += (len(one.patterns), len(one.repeated))[: 1 + repeated]
+        numbers: tuple[int, ...] = (
+            one.cpu,
+            one.windows,
+            len(one.lines),
+            len(one.accesses),
+            one.still_lines,
+        )
+        numbers += (len(one.patterns), len(one.repeated))[: 1 + (version > 13)]
+        slices = one.slices or Slices(0, 0, 0)
+        numbers += dataclasses.astuple(slices) if version > 14 else ()
         parts.append(struct.pack(f"<{len(numbers)}I", *numbers))
         kernel = (one.kernel_instructions, one.spinning_instructions)
-        instructions = (*kernel, one.user_instructions, one.background_instructions)
+        instructions: tuple[int, ...] = (
+            *kernel,
+            one.user_instructions,
+            one.background_instructions,
+        )
         instructions += (one.deferred_instructions,)
         accesses = (one.foreground_accesses, one.background_accesses)
         parts.append(struct.pack("<8Q", one.thread, *instructions, *accesses))

@@ -19,16 +19,8 @@ from recordings import access, header, party, pattern, recording, sealed, visits
 
 from partywall.core.errors import EnvironmentProblem
 from partywall.record import recording as reader
-from partywall.record.recording import (
-    ATOMIC,
-    LOCK,
-    MAGIC,
-    Kind,
-    Recording,
-    RecordingError,
-    load,
-    parse,
-)
+from partywall.record.reading import MAGIC, RecordingError, load, parse
+from partywall.record.recording import ATOMIC, LOCK, Kind, Recording, Slices
 
 FUZZ = settings(max_examples=300, deadline=None)
 
@@ -45,7 +37,7 @@ SMALL = recording(
     sites=((0xFFFFFFFF81000010, 0), (0xFFFFFFFF81000020, 0xFFFFFFFF81000FF0)),
 )
 DATA = written(SMALL)
-BODY_13 = written(SMALL, repeated=False)[:-12]
+BODY_13 = written(SMALL, version=13)[:-12]
 
 
 def parsed_or_refused(data: bytes) -> Recording | None:
@@ -309,7 +301,7 @@ def test_of_version_6_all_returns_may_be_after_another_container() -> None:
         party(cpu, [visits(5, 1, 9, returns=7, crossings=3, slices=8)], [access(320, writes=9)])
         for cpu in range(2)
     ]
-    data = written(recording(*made), repeated=False)
+    data = written(recording(*made), version=13)
     row = np.array([visits(5, 1, 9, returns=7, crossings=3, slices=8)], reader.LINE)
     # Words of 4 bytes: two of the key, then reads, writes, turns, returns.
     old = np.delete(np.frombuffer(row.tobytes(), "<u4"), 6)
@@ -346,6 +338,15 @@ def test_a_party_with_too_many_lines_or_accesses_is_refused(field: int) -> None:
     numbers[field] = 2**32 - 1
     data = sealed(header(parties=1) + struct.pack("<5I", *numbers) + bytes(48))
     assert parsed_or_refused(data) is None
+
+
+def test_before_version_15_nobody_counted_slices() -> None:
+    numbers = Slices(9, 5, 4)
+    whole = recording(party(0, slices=numbers))
+    assert parse(written(whole)).parties[0].slices == numbers
+    body = written(whole, version=14)
+    old = parse(sealed(body[:8] + struct.pack("<I", 14) + body[12:-12]))
+    assert old.parties[0].slices is None
 
 
 @pytest.mark.parametrize("site", [2, 3, 2**32 - 1])

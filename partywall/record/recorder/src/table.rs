@@ -8,7 +8,7 @@ use crate::event::{Event, What, ATOMIC, BLOCK, LOCKS, OWN_STACK, STEP, STORE};
 use crate::format::kind;
 use crate::repeated::AgainSlot;
 use crate::slots::{mix, Slot, Table};
-use crate::turns::{Owners, Progress, Turns};
+use crate::turns::{Owners, Progress, Slices, Turns};
 use crate::under::{Held, Since, UnderSlot};
 use crate::words::{Patterns, Words};
 
@@ -163,6 +163,7 @@ pub struct Tables {
     last_again: u32,
     /// The party's number among `Owners`.
     number: u32,
+    pub slices: Slices,
     visit_distance: u32,
     /// May wrap: what lies so far back is forgotten, but for one line in billions.
     changes: u32,
@@ -192,6 +193,7 @@ impl Tables {
             last_under: 0,
             last_again: 0,
             number,
+            slices: Slices::default(),
             foreground_accesses: 0,
             background_accesses: 0,
             visit_distance: visit_distance as u32,
@@ -323,6 +325,9 @@ impl Tables {
                 slot.owner = owners.place(key);
             }
             let before = owners.visit(slot.owner, self.number);
+            if kind == kind::FOREGROUND {
+                owners.work(self.number, &mut self.slices);
+            }
             slot.turns
                 .visit(self.progress.now(), owners.slice(), before);
             slot.last = self.changes;

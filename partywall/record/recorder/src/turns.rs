@@ -125,12 +125,44 @@ impl Slot for Owner {
     }
 }
 
+/// Who worked last, and who before whom, in which slices of the emulator's.
+#[derive(Clone, Copy, Default)]
+struct Lately {
+    last: (u32, u32),
+    before: (u32, u32),
+}
+
+impl Lately {
+    /// `who` works in a slice. Returns the latest one in which somebody else did, 0 for none.
+    #[inline(always)]
+    fn works(&mut self, who: u32, slice: u32) -> u32 {
+        if self.last.0 != who {
+            self.before = self.last;
+        }
+        self.last = (who, slice);
+        self.before.1
+    }
+}
+
+/// In how many of the emulator's slices a party did its own work.
+#[derive(Clone, Copy, Default)]
+pub struct Slices {
+    last: u32,
+    pub count: u32,
+    /// Of these, those between which and its one before another CPU did work of its own,
+    /// and those between which one of another container's did.
+    pub after_others: u32,
+    pub after_containers: u32,
+}
+
 /// Which party visited each line last; each kind of work has one.
 pub struct Owners {
     last: Table<Owner>,
     /// Of each party, by its number, the number of its container; nobody is in none.
     containers: Vec<u32>,
     slice: u32,
+    cpus: Lately,
+    worked: Lately,
 }
 
 impl Default for Owners {
@@ -139,12 +171,15 @@ impl Default for Owners {
             last: Table::default(),
             containers: vec![NOWHERE],
             slice: 0,
+            cpus: Lately::default(),
+            worked: Lately::default(),
         }
     }
 }
 
-/// The number of no container.
+/// The number of no container, and less than all by which parties in none go.
 const NOWHERE: u32 = u32::MAX;
+const SOMEWHERE: u32 = NOWHERE / 2;
 
 impl Owners {
     /// A number for a new party, which belongs to this container. One that belongs to none
@@ -190,6 +225,26 @@ impl Owners {
     #[inline(always)]
     pub fn slice(&self) -> u32 {
         self.slice + 1
+    }
+
+    /// `party` does its own work; `slices`: in which it did before.
+    #[inline(always)]
+    pub fn work(&mut self, party: u32, slices: &mut Slices) {
+        let slice = self.slice();
+        if slices.last == slice {
+            return;
+        }
+        let container = match self.containers.get(party as usize) {
+            Some(&container) if container < SOMEWHERE => container,
+            _ => return,
+        };
+        // 0 is nobody's number, and a container's.
+        let others = self.cpus.works(party, slice);
+        let containers = self.worked.works(container + 1, slice);
+        slices.count += 1;
+        slices.after_others += (slices.last != 0 && others > slices.last) as u32;
+        slices.after_containers += (slices.last != 0 && containers > slices.last) as u32;
+        slices.last = slice;
     }
 
     /// Host memory held, in bytes.
@@ -277,6 +332,42 @@ mod tests {
             line.visit(turn, owners.slice(), by(false));
         }
         assert_eq!((line.turns, line.slices), (9, 4));
+    }
+
+    /// In how many slices each party worked, when these come in this order, and in how many
+    /// after others, and other containers. 0 is a slice in which nobody worked.
+    fn worked(owners: &mut Owners, order: &[u32]) -> Vec<(u32, u32, u32)> {
+        let mut slices = [Slices::default(); 8];
+        for party in order {
+            owners.take_over();
+            for _ in 0..3 * (*party).min(1) {
+                owners.work(*party, &mut slices[*party as usize]);
+            }
+        }
+        let told = slices.iter();
+        told.map(|s| (s.count, s.after_others, s.after_containers))
+            .collect()
+    }
+
+    #[test]
+    fn who_works_in_turn_with_others_is_known() {
+        let mut owners = Owners::default();
+        let (a, b) = (owners.number(Some(0)), owners.number(Some(0)));
+        let (c, thread) = (owners.number(Some(1)), owners.number(None));
+        let found = worked(&mut owners, &[a, b, a, c, a, 0, a, thread, a, b, c, c]);
+        assert_eq!(found[a as usize], (5, 2, 1));
+        assert_eq!(found[b as usize], (2, 1, 1));
+        assert_eq!(found[c as usize], (3, 1, 1));
+        assert_eq!(found[thread as usize], (0, 0, 0));
+    }
+
+    #[test]
+    fn whose_windows_come_one_after_another_work_in_slices_after_nobody() {
+        let mut owners = Owners::default();
+        let (a, b) = (owners.number(Some(0)), owners.number(Some(1)));
+        let found = worked(&mut owners, &[a, a, 0, a, b, 0, b, b, b]);
+        assert_eq!(found[a as usize], (3, 0, 0));
+        assert_eq!(found[b as usize], (4, 0, 0));
     }
 
     #[test]
