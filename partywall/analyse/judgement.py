@@ -12,7 +12,9 @@ import numpy.typing as npt
 from partywall.analyse import verdict
 from partywall.analyse.transfers import Lines, Parties
 from partywall.core.topology import Scope, Topology
+from partywall.record.recording import Recording
 from partywall.results.lines import LineObject
+from partywall.results.result import IN_TURN
 
 Array = npt.NDArray[Any]
 Key = tuple[str, ...]
@@ -70,6 +72,20 @@ def _rounds(returns: Array, expected: Array) -> Array:
     return np.asarray((expected >= _TELLING) & (returns < _ROUND * expected))
 
 
+def in_turn(recorded: Recording, scope: Scope) -> float | None:
+    """Return how much CPUs worked in turn with those of other containers, or with all others.
+
+    Of the emulator's slices in which one worked again, the share before which another did, of
+    those with enough to tell; None if fewer than two have so many, or nobody counted.
+    """
+    slices = [party.slices for party in recorded.parties if not party.thread]
+    told = [one for one in slices if one is not None and one.count >= verdict.FEW_SLICES]
+    if len(told) < 2:
+        return None
+    after = sum(one.after_containers if scope == "between" else one.after_others for one in told)
+    return after / sum(one.count - 1 for one in told)
+
+
 class Judgement:
     """Which lines are shared by whom, what they move, and which are walls.
 
@@ -78,8 +94,9 @@ class Judgement:
     that the verdict is for; ``objects``, a number for each object; ``walls``, bool.
     ``back``, shape (lines, sharers): who shares the line.
 
-    ``objects``: of each line (by its row) that has been looked up, the object. ``look``:
-    of a row, the same with whether it is freed, which takes long to tell.
+    ``in_turn``: as `in_turn` returns it. ``objects``: of each line (by its row) that has been
+    looked up, the object. ``look``: of a row, the same with whether it is freed, which takes
+    long to tell.
     """
 
     def __init__(
@@ -91,6 +108,7 @@ class Judgement:
         *,
         window: int,
         threshold: float,
+        in_turn: float | None = None,
         objects: Mapping[int, LineObject],
         look: Callable[[int], LineObject],
     ) -> None:
@@ -135,6 +153,9 @@ class Judgement:
         self._raw = lines.between if between else lines.within
         self._raw_at = lines.between_at if between else lines.within
         self._seen = lines.seen_crossed if between else lines.seen
+        if in_turn is not None and in_turn < IN_TURN:
+            # What was seen to move says nothing.
+            self._seen = self._raw
         self._judge(objects)
         # Of memory that comes and goes, what is freed by now is no object any more.
         seen = {

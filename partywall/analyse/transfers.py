@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partywall.analyse.verdict import chance_returns
+from partywall.record.hooks import SMALLEST_STACK
 from partywall.record.recording import (
     LINE_SHIFT,
     THREAD_CONTAINER,
@@ -27,8 +28,6 @@ from partywall.record.recording import (
 
 Array = npt.NDArray[Any]
 
-# Bytes of the smallest kernel stack: what is further up nobody else's is taken for.
-_STACK = 0x4000
 # The fixmap: registers of devices (each CPU has a local APIC of its own there)
 # and passing mappings of pages that have a line elsewhere.
 _NO_MEMORY = np.uint64(0xFFFF_FFFF_FF00_0000 >> 6)
@@ -165,8 +164,11 @@ class Visits:
         return Visits(**{name: counts[moves] for name, counts in _visits(self).items()})
 
 
-def visits(recording: Recording) -> Visits:
-    """Return the visits of all lines of memory that a recording lists."""
+def visits(recording: Recording, stack_size: int = SMALLEST_STACK) -> Visits:
+    """Return the visits of all lines of memory that a recording lists.
+
+    ``stack_size``: of tasks in the kernel, bytes.
+    """
     keys = [numbers_of(party.lines["key"]) for party in recording.parties]
     numbers = np.unique(np.concatenate(keys)) if keys else np.zeros(0, np.uint64)
     numbers = numbers[numbers < _NO_MEMORY]
@@ -178,7 +180,7 @@ def visits(recording: Recording) -> Visits:
     own |= _counts(recording, numbers, held, Kind.FOREGROUND, table="repeated")
     late |= _counts(recording, numbers, held, Kind.DEFERRED, table="repeated")
     # A thread takes no line from itself when it moves to another CPU, its stack least of all.
-    stacks = _on_stacks(recording, numbers)
+    stacks = _on_stacks(recording, numbers, stack_size)
     late, other = (
         {name: np.where(stacks[:, None], 0, counts) for name, counts in kind.items()}
         for kind in (late, other)
@@ -191,14 +193,14 @@ def visits(recording: Recording) -> Visits:
     )
 
 
-def _on_stacks(recording: Recording, numbers: Array) -> Array:
+def _on_stacks(recording: Recording, numbers: Array, size: int) -> Array:
     """Which lines lie on the stack of a kernel thread; bool, shape (lines,)."""
     if not len(recording.stacks):
         return np.zeros(len(numbers), bool)
     bases = np.sort(recording.stacks)
     address = numbers << np.uint64(LINE_SHIFT)
     at = np.searchsorted(bases, address, side="right").astype(np.int64) - 1
-    return np.asarray((at >= 0) & (address - bases[at] < np.uint64(_STACK)))
+    return np.asarray((at >= 0) & (address - bases[at] < np.uint64(size)))
 
 
 def _counts(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from partywall.analyse import later, names, verdict
 from partywall.analyse.beside import Judged
-from partywall.analyse.judgement import Judgement
+from partywall.analyse.judgement import Judgement, in_turn
 from partywall.analyse.layout import patterns
 from partywall.analyse.sharing import (
     Patterns,
@@ -77,7 +77,7 @@ class Work:
         known: names.Knowledge,
         before: Work | None = None,
     ) -> None:
-        self.lines = lines
+        self.lines, self._recorded = lines, recorded
         self._before = before
         self._setting = setting
         self._uses = uses = Uses(recorded, kind)
@@ -122,6 +122,7 @@ class Work:
             scope,
             window=setting.window,
             threshold=setting.threshold,
+            in_turn=in_turn(self._recorded, scope),
             objects=objects,
             look=lambda row: self.name(row).object,
         )

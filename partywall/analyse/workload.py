@@ -11,7 +11,7 @@ import numpy.typing as npt
 from partywall.analyse import later, names, pairs, transfers, under, verdict
 from partywall.analyse.beside import Side, touch
 from partywall.analyse.held import HeldLocks, taken_by_several, used_by_several
-from partywall.analyse.judgement import Judgement
+from partywall.analyse.judgement import Judgement, in_turn
 from partywall.analyse.shares import shares
 from partywall.analyse.sharing import Uses
 from partywall.analyse.work import Setting, Work, sums, worst_first
@@ -60,7 +60,7 @@ class Analysis:
             # CPUs of one container are as many as they are.
             at=at if scope == "between" else None,
         )
-        self._visits = transfers.visits(recorded)
+        self._visits = transfers.visits(recorded, watched.stack_size)
         self._symbols = learned.symbols
         stacks = recorded.stacks.tolist()
         known = names.Knowledge(learned, names.ContextNamer(learned.prog, stacks, watched.charged))
@@ -75,8 +75,12 @@ class Analysis:
         self._background_uses = Uses(recorded, Kind.BACKGROUND)
         self._background_namer = names.LineNamer(known, self._background_uses)
 
-    def conclude(self, confinement: str, digest: str) -> result.WorkloadResult:
-        """Return the result. ``digest``: of the initramfs, hex SHA-256."""
+    def conclude(
+        self, confinement: str, digest: str, snapshot: str | None = None
+    ) -> result.WorkloadResult:
+        """Return the result. ``digest``, ``snapshot``: of the initramfs and of what the guest went
+        on from, hex SHA-256.
+        """
         workload, setting, lines, own = self._workload, self._setting, self._lines, self._own
         scope, topology, operations = setting.scope, setting.topology, setting.operations
         objects = own.objects()
@@ -109,6 +113,7 @@ class Analysis:
             confinement=confinement,
             left_out=[] if workload.service is None else list(workload.service.left_out),
             initramfs_sha256=digest,
+            snapshot_sha256=snapshot,
             warmup=workload.warmup,
             window=workload.window,
             operations=operations,
@@ -122,6 +127,7 @@ class Analysis:
             within=float((lines.within if inner is None else inner.moved).sum()),
             limit=verdict.limit(setting.threshold, setting.window),
             sums=sums(judged),
+            in_turn=in_turn(self._recorded, scope),
             at=setting.at,
             named=known.named,
             typed=known.typed,

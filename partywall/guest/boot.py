@@ -294,6 +294,11 @@ class Guest:
             while piece := os.read(stderr.fileno(), 4096):
                 self._complaints = (self._complaints + piece.decode(errors="replace"))[-65536:]
 
+    @property
+    def went_on_from(self) -> str | None:
+        """The hash of its snapshot; None if it booted, whether there was to be one or not."""
+        return None if self.settings.snapshot is None else self.settings.snapshot.digest
+
     def recording_of(self, number: int) -> Path:
         """Where the recording of a round is; the guest is held until it is removed."""
         return self.recording.with_suffix(f".{number}")

@@ -42,10 +42,14 @@ def command_line(release: str, more: str = "") -> str:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A guest that has booted: ``state``, as QEMU keeps it, and ``console``, what it has said."""
+    """A guest that has booted: ``state``, as QEMU keeps it, and ``console``, what it has said.
+
+    ``digest``: of its state, hex SHA-256.
+    """
 
     state: Path
     console: Path
+    digest: str | None = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import os
 import shlex
 import time
 from dataclasses import replace
@@ -76,8 +77,30 @@ def booted(settings: Settings, progress: Progress) -> Settings:
     failure.unlink(missing_ok=True)
     cache.use(place)
     cache.trim(KIND, ROOM)
-    snapshot = Snapshot(state=place / "state", console=place / "console")
+    snapshot = Snapshot(place / "state", place / "console", _digest(place))
     return replace(settings, snapshot=snapshot, second_line=True)
+
+
+def _digest(place: Path) -> str | None:
+    """Return the hash of a snapshot's state; None if it is gone meanwhile.
+
+    It is kept beside it. What was kept by an older version has none yet.
+    """
+    kept = place / "digest"
+    try:
+        return kept.read_text()
+    except OSError:
+        pass
+    try:
+        with (place / "state").open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+    with contextlib.suppress(OSError):
+        draft = place / f"digest.{os.getpid()}"
+        draft.write_text(found)
+        draft.replace(kept)
+    return found
 
 
 def _note(failure: Path, error: EnvironmentProblem) -> None:

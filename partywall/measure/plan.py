@@ -258,7 +258,8 @@ def measure(plan: Plan, plugin: Path, memory: int, progress: Progress) -> Measur
         say_if_long(recorded, plan.workload.title, progress)
         with progress.step(f"{plan.title}: walls and their names"):
             learned = names.learn(machine, plan.kernel)
-            found = plan.analysis(recorded, watched, learned).conclude(plan.confinement, digest)
+            judged = plan.analysis(recorded, watched, learned)
+            found = judged.conclude(plan.confinement, digest, machine.went_on_from)
             found = found.model_copy(update={"layers": plan.layers})
         if step:
             with progress.step(f"{plan.title}: what it leaves behind"):

@@ -174,7 +174,8 @@ def _sit(
                     break
                 if isinstance(recorded, Recording):
                     say_if_long(recorded, each.title, progress)
-                    became = _analysed(recorded, watched, memory_of, plan, each, digest)
+                    hashes = digest, machine.went_on_from
+                    became = _analysed(recorded, watched, memory_of, plan, each, hashes)
                     left = _left(looks, number, plan, each)
                     gc.collect()
                     # What was learned stays: the collector need not go through it again.
@@ -248,15 +249,15 @@ def _analysed(
     memory_of: Callable[[], names.Learned],
     plan: Plan,
     each: Round,
-    digest: str,
+    hashes: tuple[str, str | None],
 ) -> Became:
-    """Return what a round's recording shows, or why nothing."""
+    """Return what a round's recording shows, or why nothing. ``hashes``: as `conclude` wants."""
     try:
         check_windows(recorded, plan.topology)
         if each.beside is not None:
             return touches(recorded, watched, memory_of, plan, each, each.beside)
         own = replace(plan, workload=each.workload)
-        return own.analysis(recorded, watched, memory_of()).conclude(own.confinement, digest)
+        return own.analysis(recorded, watched, memory_of()).conclude(own.confinement, *hashes)
     except Exception as error:
         return fault("it was recorded and could not be analysed", error)
 

@@ -39,6 +39,10 @@ class Sleep:
     kind: str
 
 
+SMALLEST_STACK = 0x4000
+"""Bytes of a kernel's smallest stacks: with KASAN they have twice as many."""
+
+
 @dataclass(frozen=True)
 class Hooks:
     """The recorder's ``hooks=`` file, and what its numbers stand for."""
@@ -52,6 +56,8 @@ class Hooks:
     """Functions in which tasks sleep, by their numbers."""
     unfollowed: tuple[str, ...] = ()
     """What of that which is left for later can't be followed on this kernel, and why."""
+    stack_size: int = SMALLEST_STACK
+    """Bytes of a task's stack in the kernel."""
 
 
 def _functions(symbols: Symbols) -> dict[str, list[Symbol]]:
@@ -178,7 +184,8 @@ def build(vmlinux: Path, workload: Workload, *, waits: bool = True) -> Hooks:
     symbols = load_symbols(vmlinux)
     functions = _functions(symbols)
     _require(vmlinux, functions)
-    lines = [f"stack {stack_size(vmlinux):x}"]
+    size = stack_size(vmlinux)
+    lines = [f"stack {size:x}"]
     lines += [f"percpu {array.address:x}" for array in symbols.by_name("__per_cpu_offset")[:1]]
     watched = [name for name in functions if _WATCHED.match(name)]
     for role, pattern in ROLES:
@@ -210,4 +217,5 @@ def build(vmlinux: Path, workload: Workload, *, waits: bool = True) -> Hooks:
         tuple(grace),
         tuple(sleeps),
         _unfollowed(functions),
+        size,
     )

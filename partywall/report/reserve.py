@@ -17,6 +17,13 @@ LISTED = 3
 def reserve(workload: WorkloadResult) -> Iterator[str]:
     """Yield what the verdict is not about, in words: nothing if it is about all."""
     yield from _unseen(workload)
+    # What moves no more even with all that may be shared is isolated.
+    if workload.one_after_another and workload.at_most > workload.threshold:
+        yield plain(
+            f"windows ran one after another (in turn: {percent(workload.in_turn or 0.0)}), so that "
+            "memory which is shared is not told from memory that is handed over: measure it with "
+            "another number of containers"
+        )
     for what in workload.unfollowed:
         yield plain(f"{what} of system calls can't be followed on this kernel, and are background")
     if workload.left is None and workload.deferred is not None:

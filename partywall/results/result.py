@@ -33,6 +33,9 @@ from partywall.results.sites import PLACE, Place
 
 SCHEMA: Final = upgrade.CURRENT
 
+IN_TURN: Final = 0.25
+"""Share of a CPU's slices that come after others' work from which on returns tell something."""
+
 Verdict = Literal["isolated", "isolated in its calls", "no wall", "walls"]
 
 
@@ -50,6 +53,11 @@ class WorkloadResult(Model):
     )
     layers: Layers = Field(default="shared", description="One image for all, or a copy for each.")
     initramfs_sha256: str = Field(description="Hash of all that the guest holds.")
+    snapshot_sha256: str | None = Field(
+        default=None,
+        description="Hash of the snapshot that the guest went on from; null: it booted. Two of "
+        "one kernel differ in when what happened, and so in some moves.",
+    )
     warmup: int = Field(description="Operations per process before the window.")
     window: int = Field(description="Operations per process in the window.")
     operations: int = Field(description="In all windows together.")
@@ -79,6 +87,12 @@ class WorkloadResult(Model):
         "threshold where windows are short.",
     )
     sums: Sums | None = None
+    in_turn: float | None = Field(
+        default=None,
+        description="Of the emulator's slices in which a CPU worked again, the share before which "
+        "a CPU of another container did (within one: another CPU), of those with three slices or "
+        "more; null: fewer than two had so many.",
+    )
     walls: list[Line] = Field(description="Lines of walls, of each object the worst.")
     objects: list[Wall] = Field(
         default_factory=list, description="The walls: objects, most transfers first."
@@ -128,6 +142,15 @@ class WorkloadResult(Model):
             return "no wall"
         unknown = self.unseen or self.unsampled or self.unfollowed or self.left is None
         return "isolated in its calls" if unknown else "isolated"
+
+    @property
+    def one_after_another(self) -> bool:
+        """Whether windows ran so that nobody could be seen to come back.
+
+        Then what is neither a variable nor a table may be shared, and is not told from what is
+        handed over: it counts with all the transfers that it may have.
+        """
+        return self.in_turn is not None and self.in_turn < IN_TURN
 
     @property
     def every(self) -> float:
@@ -237,7 +260,7 @@ class WorkloadResult(Model):
 class Result(Document):
     """One kernel, measured with any number of workloads."""
 
-    schema_: Literal["partywall.result/4"] = Field(default=SCHEMA, alias="schema")
+    schema_: Literal["partywall.result/5"] = Field(default=SCHEMA, alias="schema")
     created: str = Field(description="UTC, ISO 8601. The only value two equal runs differ in.")
     measured_with: str | None = Field(
         default=None, description="Version that it was saved in, if an older one."

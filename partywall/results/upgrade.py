@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from partywall.results.document import DocumentError
 
-CURRENT: Final = "partywall.result/4"
+CURRENT: Final = "partywall.result/5"
 FIRST: Final = "partywall.result/1"
 """It has no locks and no waits, and counts spinning as work."""
 
@@ -23,6 +23,10 @@ _LACKS: Final[dict[str, list[str]]] = {
         "how much of what was left for later ran in the windows",
         "what of a file of services the guest had not",
         "visits in one hold of a lock as one",
+    ],
+    "partywall.result/4": [
+        "whether containers worked in turn",
+        "which snapshot guests went on from",
     ],
 }
 """What a version lacks that the one after it has, oldest first."""

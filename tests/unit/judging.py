@@ -35,6 +35,7 @@ def judged(
     scope: Scope = "between",
     window: int = WINDOW,
     thread: tuple[int, int, int, int] | None = None,
+    in_turn: float | None = None,
 ) -> Judgement:
     """The judgement on lines, each with its writing visits by each CPU.
 
@@ -86,6 +87,7 @@ def judged(
         scope,
         window=window,
         threshold=verdict.THRESHOLD,
+        in_turn=in_turn,
         objects=named,
         look=lambda row: (objects if seen is None else seen)[row],
     )

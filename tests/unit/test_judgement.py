@@ -8,10 +8,10 @@ from judging import ONCE, WINDOW, counter, judged, thing
 from recordings import party, recording, visits
 
 from partywall.analyse import transfers, verdict
-from partywall.analyse.judgement import Judgement
+from partywall.analyse.judgement import Judgement, in_turn
 from partywall.analyse.transfers import Parties
 from partywall.core.topology import Topology
-from partywall.record.recording import Kind
+from partywall.record.recording import Kind, Slices
 
 
 def test_a_lock_of_two_of_eight_containers_is_their_wall() -> None:
@@ -58,6 +58,38 @@ def test_memory_handed_over_moves_as_often_as_was_seen() -> None:
     assert found.walls.tolist() == [False, True]
     assert found.sharing[0] == verdict.HANDED_OVER
     assert found.moved[0] == pytest.approx(7 / (8 * WINDOW))
+
+
+def test_where_windows_ran_one_after_another_nothing_is_known_to_be_handed_over() -> None:
+    # A lock that all take in each operation, in windows of several slices each: nobody returns.
+    lock = [[(ONCE, ONCE, 0, 5)] * 8]
+    apart, told = (judged(lock, [thing("lock")], in_turn=share) for share in (0.1, 1.0))
+    for found in (apart, told):
+        assert found.sharing[0] == verdict.HANDED_OVER
+    assert told.moved[0] < verdict.THRESHOLD
+    assert apart.moved[0] == apart.moved_at[0] == 1.0
+    assert judged(lock, [thing("lock")]).moved[0] == told.moved[0]
+
+
+@pytest.mark.parametrize(
+    ("slices", "between", "within"),
+    [
+        ([(9, 8, 8)] * 4, 1.0, 1.0),
+        ([(5, 4, 1), (5, 2, 1)], 0.25, 0.75),
+        # Who ran in two slices is not asked, and one alone tells nothing.
+        ([(5, 4, 1), (5, 2, 1), (2, 0, 0)], 0.25, 0.75),
+        ([(5, 4, 1), (2, 1, 1)], None, None),
+        ([None, None], None, None),
+    ],
+)
+def test_who_worked_in_turn_is_told_of_those_who_ran_long_enough(
+    slices: list[tuple[int, int, int] | None], between: float | None, within: float | None
+) -> None:
+    parts = [
+        party(cpu, slices=None if one is None else Slices(*one)) for cpu, one in enumerate(slices)
+    ]
+    whole = recording(*parts, party(0, thread=0xFFFF888000100000, slices=Slices(9, 0, 0)))
+    assert (in_turn(whole, "between"), in_turn(whole, "within")) == (between, within)
 
 
 def test_a_container_and_a_kernel_thread_share_no_wall() -> None:

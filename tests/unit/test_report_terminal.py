@@ -436,6 +436,17 @@ def test_what_nobody_was_seen_to_leave_is_told_with_every_verdict() -> None:
     assert "--charge" not in report
 
 
+def test_windows_that_ran_one_after_another_are_told_with_what_that_leaves_open() -> None:
+    sums = Sums(walls=0.0, handed_over=1.0, rest=0.0)
+    for share, told in ((0.1, True), (0.25, False), (None, False)):
+        one = builders.workload("w", [], sums=sums, in_turn=share, deferred=builders.put_off([]))
+        report = " ".join(shown(builders.result(one)).split())
+        assert "no wall: " in report
+        assert ("windows ran one after another (in turn: 10%)" in report) is told
+    quiet = one.model_copy(update={"in_turn": 0.1, "sums": Sums(walls=0, handed_over=0, rest=0)})
+    assert "one after another" not in shown(builders.result(quiet))
+
+
 def after_windows(late: Deferred, *left: Left, **more: Any) -> str:
     """What is shown of 1,000 operations that left something for later."""
     sums = Sums(walls=0.0, handed_over=0.0, rest=0.0)

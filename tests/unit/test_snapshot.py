@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from dataclasses import replace
@@ -114,6 +115,7 @@ def test_guests_go_on_from_one_snapshot(settings: Settings, saves: Saves) -> Non
     assert saves.calls == 1
     assert one.snapshot == two.snapshot is not None
     assert one.snapshot.state.read_bytes() == b"state"
+    assert one.snapshot.digest == hashlib.sha256(b"state").hexdigest()
     with Guest(replace(one, qemu=Qemu(Path("/bin/true"), "7.2", 1))) as machine:
         words = machine.command()
         assert words[-2:] == ["-incoming", "fd:0"]
