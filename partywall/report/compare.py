@@ -42,6 +42,7 @@ def _blocks(comparison: Comparison, verbose: bool) -> Iterator[RenderableType]:
             yield from _objects(workload, None if verbose else OBJECTS)
             yield from _locks(workload)
             yield from _held(workload, verbose)
+            yield from _waits(workload, verbose)
             yield from _left(workload)
     if comparison.alone:
         yield ""
@@ -135,6 +136,22 @@ def _held(workload: WorkloadChange, verbose: bool) -> Iterator[RenderableType]:
     table.add_column("lock", overflow="fold")
     for one in shown:
         table.add_row(_arrow(_ms(one.asleep)), _arrow(_ms(one.longest)), Text(plain(one.object)))
+    yield table
+
+
+def _waits(workload: WorkloadChange, verbose: bool) -> Iterator[RenderableType]:
+    """What waits for the whole machine, if the one waits there for longer: or all of it."""
+    shown = [
+        one for one in workload.waits if verbose or max(one.ns.before, one.ns.after) >= ASLEEP_NS
+    ]
+    if not shown:
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("waits/op", justify="right", no_wrap=True)
+    table.add_column("ms/op", justify="right", no_wrap=True)
+    table.add_column("in", overflow="fold")
+    for one in shown:
+        table.add_row(_arrow(one.times), _arrow(_ms(one.ns)), Text(plain(one.function)))
     yield table
 
 

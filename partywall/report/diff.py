@@ -58,6 +58,7 @@ UNITS: dict[What, str] = {
     "lock": "instr under",
     "memory": "bytes left in",
     "held": "ms at most asleep with",
+    "waits": "waits in",
 }
 """What a finding's figures count, before its name."""
 

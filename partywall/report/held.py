@@ -10,6 +10,7 @@ from rich.text import Text
 
 from partywall.report.blocks import Flow, columns, indent, more, text
 from partywall.report.words import plain, rate
+from partywall.results.compare import FOR_ALL
 from partywall.results.held import ASLEEP_NS, LONG_NS, HeldLock, Holder, Spell
 from partywall.results.result import WorkloadResult
 
@@ -79,10 +80,13 @@ def once(ns: float, *, shared: bool) -> str:
 
 
 def verdict(workload: WorkloadResult) -> str | None:
-    """Return who sleeps with a lock, or for it, in words: who has one alone before all others."""
+    """Return who sleeps with a lock, or for it, in words: who has one alone before all others.
+
+    If nobody does, what the whole machine has to get on for is waited for under no lock of all.
+    """
     locks = asleep(workload)
     if not locks:
-        return None
+        return _unlocked(workload)
     lock = next((one for one in locks if one.alone_asleep), locks[0])
     if lock.alone_asleep:
         return (
@@ -97,6 +101,18 @@ def verdict(workload: WorkloadResult) -> str | None:
         f"shared asleep: {lock.name} is held for {ms(lock.once_ns)} at most by who shares it, "
         f"asleep {ms(slept)} an operation, in {_what(sleeps)}; "
         "who wants it alone waits"
+    )
+
+
+def _unlocked(workload: WorkloadResult) -> str | None:
+    waits = [] if workload.held is None else workload.held.waits
+    told = [one for one in waits if one.kind in FOR_ALL and one.ns >= ASLEEP_NS]
+    if not told:
+        return None
+    most = max(told, key=lambda one: one.ns)
+    return (
+        f"no lock that is shared is held asleep; {most.function} takes {ms(most.longest_ns)} at "
+        f"most, {ms(most.ns)} an operation, which keeps nobody else out"
     )
 
 

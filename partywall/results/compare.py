@@ -18,7 +18,7 @@ from partywall.results.lines import Wall
 from partywall.results.result import Result, WorkloadResult
 from partywall.results.setting import KernelId
 
-SCHEMA: Final = "partywall.compare/3"
+SCHEMA: Final = "partywall.compare/4"
 
 
 class Change(Model):
@@ -77,6 +77,14 @@ class HeldChange(Model):
     longest: Change = Field(description="Kept from others at most, once.")
 
 
+class WaitChange(Model):
+    """A function that waits for a grace period, a worker or all CPUs, whoever calls it."""
+
+    function: str
+    times: Change = Field(description="Per operation.")
+    ns: Change = Field(description="The same, of the guest's time.")
+
+
 class LeftChange(Model):
     """What an operation leaves behind in memory, in bytes."""
 
@@ -122,6 +130,9 @@ class WorkloadChange(Model):
     held: list[HeldChange] = Field(
         default_factory=list, description="Longest asleep first; none if one was not timed."
     )
+    waits: list[WaitChange] = Field(
+        default_factory=list, description="Longest first; none if one was not timed."
+    )
     left: LeftChange | None = Field(
         default=None, description="Memory that stays; null if one was not looked at."
     )
@@ -130,7 +141,7 @@ class WorkloadChange(Model):
 class Comparison(Document):
     """Two kernels on the same workloads."""
 
-    schema_: Literal["partywall.compare/3"] = Field(default=SCHEMA, alias="schema")
+    schema_: Literal["partywall.compare/4"] = Field(default=SCHEMA, alias="schema")
     before: KernelId
     after: KernelId
     workloads: list[WorkloadChange]
@@ -291,6 +302,29 @@ def _held(before: WorkloadResult, after: WorkloadResult) -> list[HeldChange]:
     ]
 
 
+FOR_ALL: Final = ("rcu", "work", "stop")
+"""What is waited for that the whole machine has to get on for."""
+
+
+def _waits(before: WorkloadResult, after: WorkloadResult) -> list[WaitChange]:
+    if before.held is None or after.held is None:
+        return []
+    sums: dict[str, list[float]] = defaultdict(lambda: [0.0] * 4)
+    for side, held in enumerate((before.held, after.held)):
+        for wait in held.waits:
+            if wait.kind in FOR_ALL:
+                sums[wait.function][side] += wait.times
+                sums[wait.function][2 + side] += wait.ns
+    return [
+        WaitChange(
+            function=name,
+            times=Change(before=sums[name][0], after=sums[name][1]),
+            ns=Change(before=sums[name][2], after=sums[name][3]),
+        )
+        for name in sorted(sums, key=lambda name: (-max(sums[name][2:]), name))
+    ]
+
+
 _TOGETHER = re.compile(r", [0-9]+ together\Z")
 
 
@@ -339,6 +373,7 @@ def _workload(before: WorkloadResult, after: WorkloadResult) -> WorkloadChange:
         put_off=_put_off(before, after),
         locks=_locks(before, after),
         held=_held(before, after),
+        waits=_waits(before, after),
         left=_left(before, after),
     )
 

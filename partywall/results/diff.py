@@ -19,7 +19,7 @@ from partywall.results.result import Result, WorkloadResult
 from partywall.results.setting import KernelId
 from partywall.results.upgrade import FIRST
 
-SCHEMA: Final = "partywall.diff/2"
+SCHEMA: Final = "partywall.diff/3"
 
 _OLD = "{what}: one of the results is of an older Partywall; measure it again"
 
@@ -43,6 +43,7 @@ What = Literal[
     "lock",
     "memory",
     "held",
+    "waits",
 ]
 How = Literal["appeared", "went", "grew", "shrank"]
 
@@ -86,7 +87,7 @@ class Finding(Model):
 class Difference(Document):
     """What changed from one result to another, regressions first."""
 
-    schema_: Literal["partywall.diff/2"] = Field(default=SCHEMA, alias="schema")
+    schema_: Literal["partywall.diff/3"] = Field(default=SCHEMA, alias="schema")
     before: KernelId
     after: KernelId
     tolerance: Tolerance
@@ -175,6 +176,9 @@ def _findings(one: WorkloadChange, tolerance: Tolerance, *, alike: bool) -> list
         longest = Change(before=held.longest.before / 1e6, after=held.longest.after / 1e6)
         # What sleeps a few times in a window does so for as long as it happens to.
         add("held", held.object, longest, tolerance.held, HALF)
+    for wait in one.waits:
+        # How often is the code's; for how long is chance, and the guest's.
+        add("waits", wait.function, wait.times, tolerance.least, tolerance.share)
     if not alike:
         return found
     ran = one.instructions

@@ -49,6 +49,7 @@ from partywall.report import predict as predictions
 from partywall.report.html import kinds
 from partywall.results.compare import compare
 from partywall.results.counts import CallCount
+from partywall.results.diff import Tolerance, diff
 from partywall.results.held import Held, SleepKind, Spell
 from partywall.results.result import WorkloadResult
 
@@ -694,6 +695,44 @@ def test_all_views_tell_of_a_lock_by_one_rule(
     found = compare(whole, whole)
     comparisons.render(found, Console(file=file, width=100), verbose=False)
     assert ("rtnl_mutex" in file.getvalue()) == told
+
+
+def waiting(times: float, ns: float, kind: SleepKind = "rcu") -> Held:
+    """Who waits with no lock that is shared."""
+    (known, *_) = builders.held().waits
+    told = {"times": times, "ns": ns, "longest_ns": 3 * ns, "under": [], "kind": kind}
+    return Held(locks=[], waits=[known.model_copy(update=told)])
+
+
+def test_what_waits_for_the_machine_under_no_lock_is_told_and_is_no_lock() -> None:
+    work = workload(waiting(1.0, 2e6))
+    name = builders.held().waits[0].function
+    said = report.verdict(work)
+    assert said == (
+        f"no lock that is shared is held asleep; {name} takes 6.00 ms at most, 2.00 ms an "
+        "operation, which keeps nobody else out"
+    )
+    assert f"waits: {said}" in ktap.render(builders.result(work), 100.0)
+    assert (report.brief(work), report.over(work, 1.0)) == ("-", [])
+    for other in (waiting(1.0, 900.0), waiting(1.0, 2e6, "timer"), waiting(1.0, 2e6, "event")):
+        assert report.verdict(workload(other)) is None
+
+
+def test_a_wait_that_a_change_adds_is_a_regression() -> None:
+    none = builders.result(workload(Held(locks=[], waits=[])))
+    one = builders.result(workload(waiting(1.0, 2e6)))
+    name = builders.held().waits[0].function
+    (found,) = diff(none, one, Tolerance()).findings
+    assert (found.what, found.name, found.how) == ("waits", name, "appeared")
+    assert (found.per_op.before, found.per_op.after) == (0.0, 1.0)
+    # For how long is the guest's, and chance.
+    longer = builders.result(workload(waiting(1.0, 9e6)))
+    assert diff(one, longer, Tolerance()).findings == []
+    (changed,) = compare(one, longer).workloads
+    assert [(each.function, each.ns.after) for each in changed.waits] == [(name, 9e6)]
+    file = io.StringIO()
+    comparisons.render(compare(one, longer), Console(file=file, width=100), verbose=False)
+    assert f"2.00 -> 9.00 {name}" in " ".join(file.getvalue().split())
 
 
 def test_what_is_said_of_who_shares_a_lock_is_his() -> None:
