@@ -28,6 +28,14 @@ def of(result: WorkloadResult) -> list[str]:
         for share, doing in ((lock.slept, "sleep"), (lock.waited, "wait for RCU")):
             if share:
                 found.append(f"how long holders of {lock.name} {doing} ({share:.2g} per op)")
+    for held in result.held.locks if result.held is not None else []:
+        # A batch's sleep is shared by all that came until then, how many that are is not known.
+        slept = sum(one.asleep_ns for one in held.alone if one.charged)
+        if held.waited_ns and slept > held.ns - held.asleep_ns:
+            found.append(
+                f"for how many at once kernel threads sleep with {held.name} "
+                f"({slept / 1e6:.2g} ms per op)"
+            )
     known = {int(lock.address, 16) // LINE_SIZE for lock in result.locks}
     locks = dict.fromkeys(
         wall.object.name

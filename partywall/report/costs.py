@@ -176,7 +176,7 @@ def _legend(workloads: list[WorkloadResult]) -> Iterator[str]:
     if any(word.endswith(held.SHARED) for word in words):
         said.append(f"{held.SHARED}: by who shares the lock; who wants it alone waits")
     if any(workload.added > workload.threshold for workload in workloads):
-        said.append("what deferred work adds comes on top")
+        said.append("what deferred work adds comes on top (+: on its walls)")
     if said:
         yield "; ".join(said)
     if any(
@@ -222,9 +222,11 @@ def _summary(workloads: list[tuple[WorkloadResult, Cost]]) -> Table:
 
 
 def _lines(workload: WorkloadResult) -> Text:
-    """The verdict on lines, and what moves on those that are walls."""
-    moved = workload.judged
-    if not workload.found and workload.deferred is not None:
-        moved = workload.deferred.sums.walls
+    """The verdict on lines, and what moves on those that are walls, of deferred work apart."""
+    moved, late = workload.judged, 0.0
+    if workload.deferred is not None and workload.put_off:
+        late = workload.deferred.sums.walls
     said = verdict(workload)
-    return said.append(f" {rate(moved)}") if moved else said
+    if moved:
+        said.append(f" {rate(moved)}")
+    return said.append(f" +{rate(late)}" if moved else f" {rate(late)}") if late else said

@@ -230,8 +230,11 @@ def _besides(workload: WorkloadResult, late: list[Wall]) -> Iterator[RenderableT
     if workload.inside:
         moved = sum(line.within for line in workload.inside)
         said.append(f"between CPUs of one container {rate(moved)}")
-    if workload.background_transfers and not workload.isolated_itself:
-        said.append(f"background {rate(workload.background_transfers)}")
+    # The scheduler's part of what an operation has the kernel do is there as well.
+    if workload.background_transfers > workload.threshold or (
+        workload.background_transfers and not workload.isolated_itself
+    ):
+        said.append(f"background (ticks, RCU, scheduler) {rate(workload.background_transfers)}")
     if not late and workload.deferred is not None and workload.deferred.sums.all:
         said.append(f"deferred work {rate(workload.deferred.sums.all)}")
     if costs.without_walls(workload) is None and any(reserve(workload)):

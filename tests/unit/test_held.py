@@ -529,6 +529,25 @@ def test_what_the_guests_clock_tells_is_no_longer_unknown() -> None:
     assert unknowns.of(one.model_copy(update={"held": builders.held()})) == []
 
 
+@pytest.mark.parametrize(
+    ("charged", "ns", "waited", "told"),
+    [
+        (True, 3e6, 7e6, True),
+        (True, 5e6, 7e6, False),
+        (True, 3e6, 0, False),
+        (False, 3e6, 7e6, False),
+    ],
+)
+def test_where_kernel_threads_sleep_with_a_lock_for_many_it_is_unknown_for_how_many(
+    charged: bool, ns: float, waited: float, told: bool
+) -> None:
+    (lock, *_) = builders.held(asleep=2e6).locks
+    holder = lock.holders[0].model_copy(update={"charged": charged, "ns": ns, "tried_ns": waited})
+    held = Held(locks=[lock.model_copy(update={"holders": [holder]})], waits=[])
+    words = "for how many at once kernel threads sleep with rtnl_mutex (2 ms per op)"
+    assert unknowns.of(workload(held)) == ([words] if told else [])
+
+
 def test_a_prediction_says_what_one_lock_lets_through() -> None:
     file = io.StringIO()
     found = outlook(

@@ -368,7 +368,7 @@ def test_walls_of_deferred_work_stand_apart_with_numbers_behind_all_others() -> 
     result = with_deferred()
     report = " ".join(shown(result).split())
     assert re.search(r"udp 8 x 1 2\d% \(1\d-[34]\d%\) 2 deferred 6.03 ", report)
-    assert re.search(r"signal 8 x 1 1\d% \(\d+-\d+%\) 2 walls 6.03 ", report)
+    assert re.search(r"signal 8 x 1 1\d% \(\d+-\d+%\) 2 walls 6.03 \+6.03 ", report)
     assert "what deferred work adds comes on top" in report
     assert re.search(r"udp, 8 x 1 \d+% 3 init_ucounts of deferred work", report)
     # Once for both kinds of work, of which it is a wall in either, and once in words.
@@ -445,6 +445,16 @@ def test_windows_that_ran_one_after_another_are_told_with_what_that_leaves_open(
         assert ("windows ran one after another (in turn: 10%)" in report) is told
     quiet = one.model_copy(update={"in_turn": 0.1, "sums": Sums(walls=0, handed_over=0, rest=0)})
     assert "one after another" not in shown(builders.result(quiet))
+
+
+def test_what_the_scheduler_moves_is_told_of_what_is_isolated_too() -> None:
+    for moved, told in ((0.5, True), (0.004, False)):
+        quiet = builders.isolated().model_copy(update={"background_transfers": moved})
+        assert quiet.isolated_itself
+        report = " ".join(
+            shown(builders.result(quiet, builders.signal(), builders.signal())).split()
+        )
+        assert (f"background (ticks, RCU, scheduler) {moved:.2f}" in report) is told
 
 
 def after_windows(late: Deferred, *left: Left, **more: Any) -> str:
