@@ -74,7 +74,8 @@ def _limit_option(name: str, what: str) -> Callable[[Any], Any]:
 @_limit_option("--fail-growth", "nobody is charged for")
 @_limit_option(
     "--fail-unlimited",
-    "is charged, and stays until memory is short, its container ends, or for good",
+    "is charged, and stays until memory is short, its container ends or its root is unmounted, or "
+    "for good",
 )
 @click.option(
     "--caps",
@@ -111,9 +112,9 @@ def growth(
     Looks at all memory of a guest while nobody works: before an operation is done many
     times, after that, and after twice as many more. Of what grows it says who made it,
     how much of it some container's memory cgroup is charged for, and what takes it back:
-    the end of the processes and of their files, reclaim, the end of the container, or
-    nothing. What grows has to grow again when eight times as many are done. With FILE it
-    shows what --output wrote, and measures nothing.
+    the end of the processes and of their files, reclaim, the end of the container, the
+    unmounting of its root, or nothing. What grows has to grow again when eight times as
+    many are done. With FILE it shows what --output wrote, and measures nothing.
     """
     limits = [limit for limit in (fail_growth, fail_unlimited) if limit is not None]
     caps = None if caps_file is None else store.load_as(caps_file, Caps)

@@ -34,7 +34,7 @@ KINDS = "lines: transfers/op on walls; memory: bytes/op unpaid; waits: asleep at
 
 
 MEMORY = {
-    "charged": "containers pay for it",
+    "charged": "containers pay for it; for how long, partywall growth tells",
     "?": "not settled, or not looked at",
 }
 """Words of the columns of memory and of waits."""

@@ -169,7 +169,8 @@ def test_callbacks_that_wait_leaves_are_counted_whether_they_ran_or_not(check: C
 def test_nearly_all_transfers_have_a_name(check: Check) -> None:
     for one in check().result.workloads:
         assert one.named >= 0.97, one.title
-        assert one.typed >= 0.95, one.title
+        # Of what a namespace leaves much is freed by then: 97.2 % here, and less on some boots.
+        assert one.typed >= (0.96 if one.workload == "netns" else 0.97), one.title
 
 
 def test_who_is_said_to_have_called_a_function_calls_it(check: Check, kernel: Kernel) -> None:

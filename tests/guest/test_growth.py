@@ -133,12 +133,17 @@ def debian(kernel: Kernel) -> Growth:
 
 
 def test_a_name_that_is_not_there_stays_once_for_each_layer_and_once_more(debian: Growth) -> None:
-    """Charged to its container, and bounded by nothing but reclaim."""
+    """Charged to its container, and bounded by nothing of its own."""
     found = of_cache(debian.operations[0], "dentry")
     assert [(one.objects, one.bytes, one.charged, one.back) for one in found] == [
         (1.0, 192.0, 1.0, "reclaim")
     ] * 2
     assert {one.verdict for one in found} == {"unlimited"}
+    # The overlay's own go with it; those of its layer are another file system's.
+    assert {"ovl_lookup_positive_unlocked" in one.made_by: one.ways for one in found} == {
+        True: ["reclaim"],
+        False: ["reclaim", "umount"],
+    }
     assert debian.operations[0].unlimited == 384
     assert any("ovl_lookup_positive_unlocked" in one.made_by for one in found)
 

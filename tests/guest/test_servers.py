@@ -6,14 +6,25 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from checks import Checked, beside, partywall, refused
 
 PACKAGES = "redis-server,redis-tools"
-CLIENT = "redis-benchmark -q -t get -c 4 -n {requests}"
-FAR_CLIENT = "redis-benchmark -q -h {server} -t get -c 4 -n {requests}"
+CONNECTIONS = 4
+CLIENT = f"redis-benchmark -q -t get -c {CONNECTIONS} -n {{requests}}"
+FAR_CLIENT = f"redis-benchmark -q -h {{server}} -t get -c {CONNECTIONS} -n {{requests}}"
 SERVER = ("redis-server", "--save", "", "--protected-mode", "no")
+
+
+def one_call_each(window: int) -> Any:
+    """The calls of a request that is sent and answered by one each, in windows of so many.
+
+    At either end of a window each connection may have sent and have no answer yet, or have been
+    answered in half: how many requests a window had is known as well as that.
+    """
+    return pytest.approx(2.0, abs=0.04 + CONNECTIONS / window)
 
 
 @pytest.mark.slow
@@ -33,7 +44,7 @@ def test_redis_is_measured_by_the_request(check: Callable[..., Checked]) -> None
     (found,) = check(*arguments, "--", *SERVER, "--bind", "127.0.0.1").result.workloads
     # A request and its answer are sent by a call each.
     (sent,) = [call.per_op for call in found.calls if call.function == "tcp_sendmsg"]
-    assert sent == pytest.approx(2.0, rel=0.02)
+    assert sent == one_call_each(found.window)
     assert 200 < found.window < 800
     # Hardly anything moves: of a dozen lines that go with freed memory not all have a name.
     assert not any(wall.kind == "unnamed" for wall in found.objects)
@@ -58,7 +69,7 @@ def test_a_client_in_a_container_of_its_own_asks_over_a_bridge(
     (found,) = check(*words, *counted, "--peer", peer, "--", *server).result.workloads
     assert found.topology.cpus == cpus
     calls = {call.function: call.per_op for call in found.calls}
-    assert calls["tcp_sendmsg"] == pytest.approx(2.0, rel=0.02)
+    assert calls["tcp_sendmsg"] == one_call_each(found.window)
     # A CPU of 6.12 has stock of one memory cgroup: who takes turns with another one there charges
     # each time, in what all have above them; who does not, once for 64 pages. That the former is a
     # wall was not seen in each boot: the same calls came to 4.7 transfers and to none.
