@@ -114,7 +114,7 @@ void peer_obey(const char *folder, char **command)
 		if (box->order == ORDER_ASK)
 			ask(command, said);
 		else
-			mark(box->order == ORDER_OPEN, NULL);
+			mark(box->order == ORDER_OPEN, NULL, NULL);
 		count(&box->taken);
 	}
 }

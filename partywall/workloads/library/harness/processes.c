@@ -100,7 +100,7 @@ unsigned int own_cpus(void)
 	return CPU_COUNT(&all);
 }
 
-void mark(int opens, void (*outside)(void))
+void mark(int opens, void (*before)(void), void (*after)(void))
 {
 	cpu_set_t all = allowed();
 	unsigned int left = CPU_COUNT(&all), many = left;
@@ -110,14 +110,14 @@ void mark(int opens, void (*outside)(void))
 			continue;
 		if (many > 1)
 			pin(cpu);
-		if (opens && outside && left == many)
-			outside();
+		if (before && left == many)
+			before();
 		if (opens)
 			partywall_start();
 		else
 			partywall_stop();
-		if (!opens && outside && left == many)
-			outside();
+		if (after && left == many)
+			after();
 		left--;
 	}
 	if (many > 1 && sched_setaffinity(0, sizeof(all), &all))

@@ -18,9 +18,9 @@ const char *last_line(int said);
 unsigned int own_cpus(void);
 
 /*
- * The window opens, or closes, on each of them. `outside`, if any, is done on the first one, right
- * before its window opens or right after it closed.
+ * The window opens, or closes, on each of them. On the first one `before` is done right before
+ * its window does so, and `after` right after that; either may be NULL.
  */
-void mark(int opens, void (*outside)(void));
+void mark(int opens, void (*before)(void), void (*after)(void));
 
 #endif
