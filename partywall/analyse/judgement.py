@@ -153,9 +153,8 @@ class Judgement:
         self._raw = lines.between if between else lines.within
         self._raw_at = lines.between_at if between else lines.within
         self._seen = lines.seen_crossed if between else lines.seen
-        if in_turn is not None and in_turn < IN_TURN:
-            # What was seen to move says nothing.
-            self._seen = self._raw
+        # Else what was seen to move says nothing.
+        self._in_turn = in_turn is None or in_turn >= IN_TURN
         self._judge(objects)
         # Of memory that comes and goes, what is freed by now is no object any more.
         seen = {
@@ -196,8 +195,9 @@ class Judgement:
         self.back = np.where(few[:, None], back, touched)
         handed = self.sharing == verdict.HANDED_OVER
         # Who has an entry for a while visits it often, though it moves once.
-        self.moved = np.where(handed | passed, np.minimum(self._raw, self._seen), self._raw)
-        more = (self.sharing == verdict.ALL) & ~passed
+        least = (handed & self._in_turn) | passed
+        self.moved = np.where(least, np.minimum(self._raw, self._seen), self._raw)
+        more = ((self.sharing == verdict.ALL) | (handed & (not self._in_turn))) & ~passed
         self.moved_at = np.where(more, self._raw_at, self.moved)
         self.walls = verdict.walls(
             self.objects,

@@ -122,7 +122,8 @@ class Work:
             scope,
             window=setting.window,
             threshold=setting.threshold,
-            in_turn=in_turn(self._recorded, scope),
+            # Inside of one of several containers it is not known.
+            in_turn=in_turn(self._recorded, scope) if scope == setting.scope else None,
             objects=objects,
             look=lambda row: self.name(row).object,
         )

@@ -62,6 +62,7 @@ def booted(settings: Settings, progress: Progress) -> Settings:
             with progress.step("booting its kernel, once", expected_seconds(settings.topology)):
                 try:
                     waiting.save(place)
+                    _digest(place)
                 except EnvironmentProblem as error:
                     _note(failure, error)
                     raise

@@ -147,20 +147,19 @@ def confirmed(before: Operation, again: Operation) -> Operation:
 
 
 def _both(before: Sequence[Left], again: Left) -> Left:
-    """Return what grew again, with what became of it with reclaim and without.
+    """Return what grew again, with what became of it with reclaim before the end and after it.
 
-    Of what had not grown before it is known what reclaim does if it outlives its container.
+    Of what had not grown before nobody tried the former.
     """
     alike = [one for one in before if _kind(one) == _kind(again)]
     first = min(alike, key=lambda one: abs(one.charged - again.charged), default=None)
-    after = dict(again.after)
-    reclaimed = after.pop("reclaimed", None)
-    ended = {which: after[which] for which in _AT_THE_END if which in after}
-    if first is not None:
-        after = first.after | {which: share for which, share in after.items() if which == "gone"}
-    elif reclaimed is not None and again.outlives:
-        after["reclaimed"] = reclaimed
-    return again.model_copy(update={"after": after, "unreclaimed": ended})
+    after = {} if first is None else dict(first.after)
+    if "gone" in again.after:
+        after["gone"] = min(after.get("gone", 1.0), again.after["gone"])
+    later = {which: share for which, share in again.after.items() if which != "gone"}
+    # A guest that ended before its last looks tells nothing.
+    whole = {*_AT_THE_END, "reclaimed"} <= later.keys()
+    return again.model_copy(update={"after": after, "unreclaimed": later if whole else None})
 
 
 def _kind(one: Left | Unsettled) -> tuple[str, str, tuple[str, ...]]:

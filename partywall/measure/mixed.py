@@ -106,7 +106,7 @@ def measure(plan: Plan, each: Round, plugin: Path, memory: int, progress: Progre
         mixed.job(each, plan.topology, confined=plan.confined, disk=disk, places=places).pack(),
         progress,
     )
-    watched = hooks.build(plan.kernel.vmlinux, counting_all([each]))
+    watched = hooks.build(plan.kernel.vmlinux, counting_all([each]), waits=not plan.lines_only)
     settings = booted(plan.settings(parts, watched, plugin, memory, disk=disk), progress)
     with Guest(settings) as machine:
         recorded = record(machine, plan, each.title, progress)

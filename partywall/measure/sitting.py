@@ -158,7 +158,8 @@ def _sit(
         ),
         progress,
     )
-    watched = hooks.build(plan.kernel.vmlinux, counting_all(rounds))
+    counted = counting_all(rounds)
+    watched = hooks.build(plan.kernel.vmlinux, counted, waits=not plan.lines_only)
     settings = plan.settings(parts, watched, plugin, memory, rounds=len(rounds))
     with Guest(booted(settings, progress)) as machine:
         ready(machine, wanted, progress)

@@ -31,7 +31,7 @@ def of(result: WorkloadResult) -> list[str]:
     for held in result.held.locks if result.held is not None else []:
         # A batch's sleep is shared by all that came until then, how many that are is not known.
         slept = sum(one.asleep_ns for one in held.alone if one.charged)
-        if held.waited_ns and slept > held.ns - held.asleep_ns:
+        if held.waited_ns and slept > held.ns - slept:
             found.append(
                 f"for how many at once kernel threads sleep with {held.name} "
                 f"({slept / 1e6:.2g} ms per op)"

@@ -151,7 +151,8 @@ def _waits(workload: WorkloadChange, verbose: bool) -> Iterator[RenderableType]:
     table.add_column("ms/op", justify="right", no_wrap=True)
     table.add_column("in", overflow="fold")
     for one in shown:
-        table.add_row(_arrow(one.times), _arrow(_ms(one.ns)), Text(plain(one.function)))
+        charged = ", charged" if one.charged else ""
+        table.add_row(_arrow(one.times), _arrow(_ms(one.ns)), Text(plain(one.function + charged)))
     yield table
 
 

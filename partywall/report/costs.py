@@ -176,7 +176,8 @@ def _legend(workloads: list[WorkloadResult]) -> Iterator[str]:
     if any(word.endswith(held.SHARED) for word in words):
         said.append(f"{held.SHARED}: by who shares the lock; who wants it alone waits")
     if any(workload.added > workload.threshold for workload in workloads):
-        said.append("what deferred work adds comes on top (+: on its walls)")
+        plus = any(one.judged and one.put_off for one in workloads)
+        said.append(f"what deferred work adds comes on top{' (+: on its walls)' if plus else ''}")
     if said:
         yield "; ".join(said)
     if any(

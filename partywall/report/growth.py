@@ -23,7 +23,7 @@ ELSEWHERE = 0.05
 
 _TITLES: dict[Verdict, str] = {
     "growth": "Growth: memory that no container is charged for",
-    "cap": "Cap: a container pays, and a limit of all is all that ends it",
+    "cap": "Cap: a container pays, and what bounds the operation is a limit of all",
     "unlimited": "Unlimited: a container pays, and it stays until memory is short, or longer",
     "charged": "Charged: memory that a container pays for",
 }
@@ -191,15 +191,18 @@ def _rows(
     operations: list[Operation], verdict: Verdict, everything: bool
 ) -> Iterator[RenderableType]:
     """Rows of objects: of one that several operations leave, the operation with the most."""
-    kinds: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[tuple[str, Left]]] = defaultdict(
-        list
+    kinds: dict[tuple[str, tuple[str, ...], tuple[str | bool, ...]], list[tuple[str, Left]]] = (
+        defaultdict(list)
     )
     for one in operations:
-        alike: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[Left]] = defaultdict(list)
+        alike: dict[tuple[str, tuple[str, ...], tuple[str | bool, ...]], list[Left]] = defaultdict(
+            list
+        )
         # What is kept, and goes with who keeps it, is told by itself.
         for left in one.left if not one.kept else one.staying:
             if one.verdict_of(left) == verdict:
-                alike[left.what, left.made_by[:2], tuple(left.ways)].append(left)
+                fate = (*left.ways, left.unreclaimed is None)
+                alike[left.what, left.made_by[:2], fate].append(left)
         for kind, every in alike.items():
             kinds[kind].append((one.title, _together(every)))
     bounds = {one.title: one.bound for one in operations}
@@ -257,22 +260,27 @@ def _bounded(bound: Bound | None) -> list[Text]:
 
 def _taken_back(left: Left) -> str:
     """In words, what takes it back."""
-    if left.back is None:
+    ways = left.ways
+    if not ways:
         return "not known what takes it back: the guest ended before"
-    if left.back == "nothing":
-        share = left.after["ended"]
+    tried = "reclaimed" in left.after
+    if ways == ["nothing"]:
+        share = (left.unreclaimed or left.after)["ended"]
         return f"taken back by nothing that was tried: {share:.0%} outlives its container"
     words = {
         "exit": "the end of its processes and of their files",
         "reclaim": "reclaim",
         "container's end": "its container's end",
         "umount": "the unmounting of its container's root",
+        "both": "reclaim and its container's end together, by neither alone",
     }
-    told = " or by ".join(words[one] for one in left.ways)
-    if left.ways == ["reclaim"]:
+    told = " or by ".join(words[one] for one in ways)
+    if ways == ["both"] and not tried:
+        told = "reclaim once its container has ended; before that it was not tried"
+    elif ways == ["reclaim"]:
         # Without a look in which nothing was reclaimed nobody knows of the others.
         less = "not by the end of its processes and files"
         told += f", and {less}" if left.unreclaimed is None else " alone: it outlives its container"
-    elif "reclaimed" in left.after and not {"reclaim", "exit"} & set(left.ways):
+    elif tried and not {"reclaim", "exit", "both"} & set(ways):
         told += ", and not by reclaim"
     return f"taken back by {told}"

@@ -110,9 +110,13 @@ def _unlocked(workload: WorkloadResult) -> str | None:
     if not told:
         return None
     most = max(told, key=lambda one: one.ns)
+    # Who waits for a grace period alone delays nobody else; a worker has one thing after another.
+    alone = most.kind == "rcu" and not most.charged
     return (
-        f"no lock that is shared is held asleep; {most.function} takes {ms(most.longest_ns)} at "
-        f"most, {ms(most.ns)} an operation, which keeps nobody else out"
+        f"no lock that is shared is held asleep for long; {most.function} takes "
+        f"{ms(most.longest_ns)} at most, {ms(most.ns)} an operation"
+        f"{', charged' if most.charged else ''}, "
+        f"{'which keeps nobody else out' if alone else 'which the whole machine has to get on for'}"
     )
 
 

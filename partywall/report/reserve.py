@@ -21,8 +21,8 @@ def reserve(workload: WorkloadResult) -> Iterator[str]:
     if workload.one_after_another and workload.at_most > workload.threshold:
         yield plain(
             f"windows ran one after another (in turn: {percent(workload.in_turn or 0.0)}), so that "
-            "memory which is shared is not told from memory that is handed over: measure it with "
-            "another number of containers"
+            "memory which is shared is not told from memory that is handed over, and all of it is "
+            "counted; another number of containers, or PAUSE in a program, may have them take turns"
         )
     for what in workload.unfollowed:
         yield plain(f"{what} of system calls can't be followed on this kernel, and are background")

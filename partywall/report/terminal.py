@@ -234,11 +234,12 @@ def _besides(workload: WorkloadResult, late: list[Wall]) -> Iterator[RenderableT
     if workload.background_transfers > workload.threshold or (
         workload.background_transfers and not workload.isolated_itself
     ):
-        said.append(f"background (ticks, RCU, scheduler) {rate(workload.background_transfers)}")
+        said.append(f"background {rate(workload.background_transfers)}")
     if not late and workload.deferred is not None and workload.deferred.sums.all:
         said.append(f"deferred work {rate(workload.deferred.sums.all)}")
     if costs.without_walls(workload) is None and any(reserve(workload)):
-        said.append(f"not all that was left for later is judged: -w {workload.title}")
+        what = "" if workload.one_after_another else " that was left for later"
+        said.append(f"not all{what} is judged: -w {workload.title}")
     if said:
         yield text("; ".join(said), "dim")
 

@@ -81,7 +81,11 @@ class WaitChange(Model):
     """A function that waits for a grace period, a worker or all CPUs, whoever calls it."""
 
     function: str
-    times: Change = Field(description="Per operation.")
+    charged: bool = Field(
+        description="In charged work, where it comes once for many operations: as many as chance "
+        "has it."
+    )
+    times: Change = Field(description="Calls per operation; for a worker, those that slept.")
     ns: Change = Field(description="The same, of the guest's time.")
 
 
@@ -309,19 +313,24 @@ FOR_ALL: Final = ("rcu", "work", "stop")
 def _waits(before: WorkloadResult, after: WorkloadResult) -> list[WaitChange]:
     if before.held is None or after.held is None:
         return []
-    sums: dict[str, list[float]] = defaultdict(lambda: [0.0] * 4)
+    sums: dict[tuple[str, bool], list[float]] = defaultdict(lambda: [0.0] * 4)
     for side, held in enumerate((before.held, after.held)):
         for wait in held.waits:
             if wait.kind in FOR_ALL:
-                sums[wait.function][side] += wait.times
-                sums[wait.function][2 + side] += wait.ns
+                known = sums[wait.function, wait.charged]
+                # What is flushed or cancelled is often idle, and nobody waits.
+                known[side] += wait.slept if wait.kind == "work" else wait.times
+                known[2 + side] += wait.ns
     return [
         WaitChange(
-            function=name,
-            times=Change(before=sums[name][0], after=sums[name][1]),
-            ns=Change(before=sums[name][2], after=sums[name][3]),
+            function=function,
+            charged=charged,
+            times=Change(before=times[0], after=times[1]),
+            ns=Change(before=times[2], after=times[3]),
         )
-        for name in sorted(sums, key=lambda name: (-max(sums[name][2:]), name))
+        for (function, charged), times in sorted(
+            sums.items(), key=lambda one: (-max(one[1][2:]), one[0])
+        )
     ]
 
 

@@ -177,7 +177,9 @@ def _findings(one: WorkloadChange, tolerance: Tolerance, *, alike: bool) -> list
         # What sleeps a few times in a window does so for as long as it happens to.
         add("held", held.object, longest, tolerance.held, HALF)
     for wait in one.waits:
-        # How often is the code's; for how long is chance, and the guest's.
+        # How often a system call waits is the code's; for how long is chance, and the guest's.
+        if wait.charged:
+            continue
         add("waits", wait.function, wait.times, tolerance.least, tolerance.share)
     if not alike:
         return found

@@ -20,7 +20,9 @@ AFTER: Final = ("gone", "reclaimed", "stopped", "ended")
 when caches were dropped (vm.drop_caches); when the containers are gone, their namespaces and
 cgroups; and when their roots are unmounted as well."""
 
-Back = Literal["exit", "reclaim", "container's end", "umount", "nothing"]
+Back = Literal["exit", "reclaim", "container's end", "umount", "both", "nothing"]
+"""'both': reclaim and a container's end, neither of which does it alone."""
+
 Verdict = Literal["growth", "cap", "unlimited", "charged"]
 
 _REST = 0.05
@@ -56,8 +58,8 @@ class Left(Model):
 
     unreclaimed: dict[str, float] | None = Field(
         default=None,
-        description="The same when containers have 'stopped' and 'ended' in a guest in which "
-        "nothing was reclaimed before; null if that was not tried.",
+        description="Share that is there when containers have 'stopped' and 'ended' in a guest in "
+        "which nothing was 'reclaimed' before that, but then; null if that was not tried.",
     )
 
     @property
@@ -66,21 +68,33 @@ class Left(Model):
 
         Without `unreclaimed` no more than the first that does is known.
         """
-        back = self.back
-        if back is None or back == "exit" or self.unreclaimed is None:
-            return [] if back is None else [back]
+        if self._gone("gone", self.after):
+            return ["exit"]
+        if self.unreclaimed is None:
+            return self._first()
         found: list[Back] = ["reclaim"] if self._gone("reclaimed", self.after) else []
         if self._gone("stopped", self.unreclaimed):
             found.append("container's end")
         elif self._gone("ended", self.unreclaimed):
             found.append("umount")
-        # What one without the other does not do, both may.
-        return found or [back]
+        if found:
+            return found
+        # In whichever order.
+        together = self._gone("reclaimed", self.unreclaimed) or self._gone("ended", self.after)
+        return ["both"] if together else ["nothing"]
 
-    @property
-    def outlives(self) -> bool:
-        """Whether it is there when its container has ended and its root is unmounted."""
-        return not self._gone("ended", self.after)
+    def _first(self) -> list[Back]:
+        """The first that takes it back, one after the other."""
+        found: Back
+        for which, found in (
+            ("reclaimed", "reclaim"),
+            ("stopped", "container's end"),
+            # What is older did not look before both.
+            ("ended", "umount" if "stopped" in self.after else "container's end"),
+        ):
+            if self._gone(which, self.after):
+                return [found]
+        return ["nothing"] if "ended" in self.after else []
 
     @staticmethod
     def _gone(which: str, after: dict[str, float]) -> bool:
@@ -89,17 +103,7 @@ class Left(Model):
     @property
     def back(self) -> Back | None:
         """What takes it back, the first that does; None if not all was tried."""
-        found: Back
-        for which, found in (
-            ("gone", "exit"),
-            ("reclaimed", "reclaim"),
-            ("stopped", "container's end"),
-            # What is older did not look before both.
-            ("ended", "umount" if "stopped" in self.after else "container's end"),
-        ):
-            if self._gone(which, self.after):
-                return found
-        return "nothing" if "ended" in self.after else None
+        return next(iter(self.ways), None)
 
     @property
     def verdict(self) -> Verdict:

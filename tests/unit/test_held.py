@@ -546,6 +546,10 @@ def test_where_kernel_threads_sleep_with_a_lock_for_many_it_is_unknown_for_how_m
     held = Held(locks=[lock.model_copy(update={"holders": [holder]})], waits=[])
     words = "for how many at once kernel threads sleep with rtnl_mutex (2 ms per op)"
     assert unknowns.of(workload(held)) == ([words] if told else [])
+    # Who sleeps with it for himself has it for as long.
+    own = holder.model_copy(update={"charged": False, "asleep_ns": 9e6, "ns": 9e6})
+    both = Held(locks=[lock.model_copy(update={"holders": [holder, own]})], waits=[])
+    assert unknowns.of(workload(both)) == []
 
 
 def test_a_prediction_says_what_one_lock_lets_through() -> None:
@@ -728,11 +732,18 @@ def test_what_waits_for_the_machine_under_no_lock_is_told_and_is_no_lock() -> No
     name = builders.held().waits[0].function
     said = report.verdict(work)
     assert said == (
-        f"no lock that is shared is held asleep; {name} takes 6.00 ms at most, 2.00 ms an "
+        f"no lock that is shared is held asleep for long; {name} takes 6.00 ms at most, 2.00 ms an "
         "operation, which keeps nobody else out"
     )
     assert f"waits: {said}" in ktap.render(builders.result(work), 100.0)
     assert (report.brief(work), report.over(work, 1.0)) == ("-", [])
+    # A worker does one thing after another, and a batch is many operations'.
+    flushed = report.verdict(workload(waiting(1.0, 2e6, "work")))
+    assert flushed is not None
+    assert flushed.endswith("an operation, which the whole machine has to get on for")
+    (rcu,) = waiting(1.0, 2e6).waits
+    batch = workload(Held(locks=[], waits=[rcu.model_copy(update={"charged": True})]))
+    assert "an operation, charged, which the whole machine" in str(report.verdict(batch))
     for other in (waiting(1.0, 900.0), waiting(1.0, 2e6, "timer"), waiting(1.0, 2e6, "event")):
         assert report.verdict(workload(other)) is None
 
@@ -744,6 +755,13 @@ def test_a_wait_that_a_change_adds_is_a_regression() -> None:
     (found,) = diff(none, one, Tolerance()).findings
     assert (found.what, found.name, found.how) == ("waits", name, "appeared")
     assert (found.per_op.before, found.per_op.after) == (0.0, 1.0)
+    # How often a batch waits is chance, and a worker that is idle is not waited for.
+    (rcu,) = waiting(1.0, 2e6).waits
+    batch = Held(locks=[], waits=[rcu.model_copy(update={"charged": True})])
+    idle = {"kind": "work", "slept": 0.0}
+    flushed = Held(locks=[], waits=[rcu.model_copy(update=idle)])
+    for held in (batch, flushed):
+        assert diff(none, builders.result(workload(held)), Tolerance()).findings == []
     # For how long is the guest's, and chance.
     longer = builders.result(workload(waiting(1.0, 9e6)))
     assert diff(one, longer, Tolerance()).findings == []

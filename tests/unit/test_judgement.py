@@ -68,6 +68,11 @@ def test_where_windows_ran_one_after_another_nothing_is_known_to_be_handed_over(
         assert found.sharing[0] == verdict.HANDED_OVER
     assert told.moved[0] < verdict.THRESHOLD
     assert apart.moved[0] == apart.moved_at[0] == 1.0
+    # Of what is read by most and written seldom more moves among more.
+    seldom = [[(1, 1)] * 8]
+    few = judged(seldom, [thing("lock")], in_turn=0.1)
+    more = judged(seldom, [thing("lock")], in_turn=0.1, at=64)
+    assert few.moved[0] == few.moved_at[0] == more.moved[0] <= more.moved_at[0]
     assert judged(lock, [thing("lock")]).moved[0] == told.moved[0]
 
 

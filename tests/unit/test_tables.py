@@ -89,9 +89,11 @@ def moved(
     shared: tuple[list[Any], list[Any]],
     *,
     window: int = SHORT,
+    in_turn: float | None = None,
 ) -> float:
     """Transfers an operation of a table of such lines, all of which are walls."""
-    found = judged([*own[0], *shared[0]], [*own[1], *shared[1]], thread=THREAD, window=window)
+    lines, names = [*own[0], *shared[0]], [*own[1], *shared[1]]
+    found = judged(lines, names, thread=THREAD, window=window, in_turn=in_turn)
     assert found.walls.all()
     return float(found.moved[:-1].sum())
 
@@ -104,6 +106,9 @@ def test_a_table_whose_entries_one_has_and_then_a_thread_moves_as_was_seen_in_a_
     of_table = moved(alone(8 - met), entries(met, (25, 25, 0, 1)))
     assert (of_table < 0.5) == seen
     assert (of_table > 10) != seen
+    # That a thread came is seen, in whichever order windows ran.
+    later = moved(alone(8 - met), entries(met, (25, 25, 0, 1)), in_turn=0.1)
+    assert (later < 0.5) == seen
     # Of fewer entries that may be chance.
     assert moved(alone(7 - met), entries(met, (25, 25, 0, 1))) > 8
 
