@@ -334,6 +334,16 @@ def test_what_is_left_for_later_and_cannot_be_followed_is_known(tmp_path: Path) 
         assert hooks.build(vmlinux, workload()).unfollowed == unfollowed
 
 
+def test_of_lines_alone_no_sleep_is_told_and_all_else_is(locked: Path) -> None:
+    asked = workload("kmem_cache_free")
+    whole, less = hooks.build(locked, asked), hooks.build(locked, asked, waits=False)
+    assert whole.sleeps
+    assert less.sleeps == ()
+    told = [line for line in whole.text.splitlines() if not line.startswith("sleep")]
+    assert less.text.splitlines() == told
+    assert (less.counted, less.waits) == (whole.counted, whole.waits)
+
+
 def test_functions_in_which_tasks_sleep_are_numbered_with_what_for(locked: Path) -> None:
     built = hooks.build(locked, workload())
     numbers = {one.function: (number, one.kind) for number, one in enumerate(built.sleeps)}
