@@ -175,8 +175,12 @@ def _by_object(walls: Iterable[Wall]) -> dict[str, tuple[float, int]]:
 
 
 def _comparable(before: WorkloadResult, after: WorkloadResult) -> bool:
-    """Tell whether both have all classes of what moves, at the same number."""
-    return before.sums is not None and after.sums is not None and before.at == after.at
+    """Tell whether both have all classes of what moves, at the same number, told alike.
+
+    Where windows ran one after another what is handed over counts in full.
+    """
+    both = before.sums is not None and after.sums is not None and before.at == after.at
+    return both and before.one_after_another == after.one_after_another
 
 
 def _judged(walls: Iterable[Wall]) -> dict[str, float]:
@@ -253,7 +257,7 @@ def _passing(before: WorkloadResult, after: WorkloadResult) -> list[PassingChang
 
 
 def _sums(before: WorkloadResult, after: WorkloadResult) -> Change | None:
-    if before.sums is None or after.sums is None or before.at != after.at:
+    if before.sums is None or after.sums is None or not _comparable(before, after):
         return None
     return Change(before=before.sums.all, after=after.sums.all)
 

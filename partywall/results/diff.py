@@ -210,6 +210,12 @@ def diff(before: Result, after: Result, tolerance: Tolerance) -> Difference:
         for what, has in _MEASURED.items()
         if any(has(old) != has(new) for old, new in both)
     ]
+    apart = [new.title for old, new in both if old.one_after_another != new.one_after_another]
+    if apart:
+        said.append(
+            "what is handed over, and all lines, as windows ran one after another in one of the "
+            f"results: {', '.join(sorted(apart))}"
+        )
     rising = [new.title for _, new in both if new.memory is not None and new.memory.unsettled]
     if rising:
         said.append(f"memory that is not settled: {', '.join(sorted(rising))}")

@@ -100,6 +100,19 @@ def test_walls_go_and_appear() -> None:
     assert "regressions" in shown(found)
 
 
+def test_what_counts_in_full_as_windows_ran_one_after_another_is_no_regression() -> None:
+    sums = Sums(walls=6.0, handed_over=1.0, rest=0.0)
+    before = changed(sums=sums)
+    more = sums.model_copy(update={"handed_over": 9.0})
+    grew = told(changed(sums=more), before)
+    assert ("grew", "transfers", "all lines") in grew
+    apart = changed(sums=more, in_turn=0.1)
+    assert told(apart, before) == []
+    assert "windows ran one after another" in (diff(before, apart, USUAL).left_out or "")
+    # In both they count alike.
+    assert told(apart, changed(sums=sums, in_turn=0.1)) == grew
+
+
 def test_instructions_calls_and_locks_count_too() -> None:
     ran = builders.signal().instructions
     more = Instructions(kernel=ran.kernel * 1.06, user=ran.user, background=0)
