@@ -187,6 +187,9 @@ def _brief(
     """The worst walls in a few rows each, and how much there is besides."""
     limit = f"{costs.limit(workload)} transfers/op {costs.among(workload)}"
     words = costs.without_walls(workload) or f"more than {limit}"
+    # The scheduler's part of what an operation has the kernel do is there as well.
+    if workload.isolated_itself and workload.background_transfers > workload.threshold:
+        words += f"; background {rate(workload.background_transfers)}"
     yield Text.assemble(costs.verdict(workload), f": {words}")
     if late and workload.deferred is not None:
         worst = f"{rate(late[0].transfers)} on {late[0].object.title}"
@@ -230,10 +233,7 @@ def _besides(workload: WorkloadResult, late: list[Wall]) -> Iterator[RenderableT
     if workload.inside:
         moved = sum(line.within for line in workload.inside)
         said.append(f"between CPUs of one container {rate(moved)}")
-    # The scheduler's part of what an operation has the kernel do is there as well.
-    if workload.background_transfers > workload.threshold or (
-        workload.background_transfers and not workload.isolated_itself
-    ):
+    if workload.background_transfers and not workload.isolated_itself:
         said.append(f"background {rate(workload.background_transfers)}")
     if not late and workload.deferred is not None and workload.deferred.sums.all:
         said.append(f"deferred work {rate(workload.deferred.sums.all)}")
