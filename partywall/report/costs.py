@@ -34,7 +34,7 @@ KINDS = "lines: transfers/op on walls; memory: bytes/op unpaid; waits: asleep at
 
 
 MEMORY = {
-    "charged": "containers pay for it; for how long, partywall growth tells",
+    "charged": "containers pay, growth tells for how long",
     "?": "not settled, or not looked at",
 }
 """Words of the columns of memory and of waits."""
@@ -177,7 +177,7 @@ def _legend(workloads: list[WorkloadResult]) -> Iterator[str]:
         said.append(f"{held.SHARED}: by who shares the lock; who wants it alone waits")
     if any(workload.added > workload.threshold for workload in workloads):
         plus = any(one.judged and one.put_off for one in workloads)
-        said.append(f"what deferred work adds comes on top{' (+: on its walls)' if plus else ''}")
+        said.append(f"what deferred work adds comes on top{' (+: its walls)' if plus else ''}")
     if said:
         yield "; ".join(said)
     if any(

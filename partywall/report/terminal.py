@@ -235,8 +235,9 @@ def _besides(workload: WorkloadResult, late: list[Wall]) -> Iterator[RenderableT
         said.append(f"between CPUs of one container {rate(moved)}")
     if workload.background_transfers and not workload.isolated_itself:
         said.append(f"background {rate(workload.background_transfers)}")
-    if not late and workload.deferred is not None and workload.deferred.sums.all:
-        said.append(f"deferred work {rate(workload.deferred.sums.all)}")
+    # As of what is handed over: what is less than a wall may be is in what -w tells.
+    if not late and workload.added > workload.threshold:
+        said.append(f"deferred work {rate(workload.added)}")
     if costs.without_walls(workload) is None and any(reserve(workload)):
         what = "" if workload.one_after_another else " that was left for later"
         said.append(f"not all{what} is judged: -w {workload.title}")
