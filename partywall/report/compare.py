@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from partywall.report.blocks import print_blocks
+from partywall.report.blocks import columns, print_blocks
 from partywall.report.words import plain, rate, topology
 from partywall.results.compare import Change, Comparison, WorkloadChange
 from partywall.results.held import ASLEEP_NS, LONG_NS
@@ -111,9 +111,7 @@ def _locks(workload: WorkloadChange) -> Iterator[RenderableType]:
     ]
     if not shown:
         return
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("instr/op", justify="right", no_wrap=True)
-    table.add_column("under the lock", overflow="fold")
+    table = columns(("instr/op",), "under the lock")
     for lock in shown:
         table.add_row(_arrow(lock.instructions), Text(plain(lock.object)))
     yield table
@@ -130,10 +128,7 @@ def _held(workload: WorkloadChange, verbose: bool) -> Iterator[RenderableType]:
     ]
     if not shown:
         return
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("asleep, ms/op", justify="right", no_wrap=True)
-    table.add_column("kept at most, ms", justify="right", no_wrap=True)
-    table.add_column("lock", overflow="fold")
+    table = columns(("asleep, ms/op", "kept at most, ms"), "lock")
     for one in shown:
         table.add_row(_arrow(_ms(one.asleep)), _arrow(_ms(one.longest)), Text(plain(one.object)))
     yield table
@@ -146,10 +141,7 @@ def _waits(workload: WorkloadChange, verbose: bool) -> Iterator[RenderableType]:
     ]
     if not shown:
         return
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("waits/op", justify="right", no_wrap=True)
-    table.add_column("ms/op", justify="right", no_wrap=True)
-    table.add_column("in", overflow="fold")
+    table = columns(("waits/op", "ms/op"), "in")
     for one in shown:
         charged = ", charged" if one.charged else ""
         table.add_row(_arrow(one.times), _arrow(_ms(one.ns)), Text(plain(one.function + charged)))
@@ -164,9 +156,7 @@ def _left(workload: WorkloadChange) -> Iterator[RenderableType]:
     """What stays in memory on either kernel."""
     if workload.left is None or not _stays(workload):
         return
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("bytes/op left", justify="right", no_wrap=True)
-    table.add_column("memory", overflow="fold")
+    table = columns(("bytes/op left",), "memory")
     for what, change in workload.left.kinds.items():
         table.add_row(_arrow(change), Text(plain(what)))
     if max(workload.left.uncharged.before, workload.left.uncharged.after):
@@ -180,10 +170,7 @@ def _ms(ns: Change) -> Change:
 
 def _objects(workload: WorkloadChange, most: int | None) -> Iterator[RenderableType]:
     yield Text(plain(f"{workload.title}, {topology(workload.topology)}"), "bold")
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("transfers/op", justify="right", no_wrap=True)
-    table.add_column("lines", justify="right", no_wrap=True)
-    table.add_column("wall", overflow="fold")
+    table = columns(("transfers/op", "lines"), "wall")
     every = [(change, "") for change in workload.objects]
     kind = "deferred: " if workload.both_deferred else "deferred, not judged before: "
     every += [(change, kind) for change in workload.deferred]
