@@ -46,7 +46,7 @@ class Case(_Entry):
     """Patterns of fields, one of which the wall's line holds."""
     measure: Measure = "transfers"
     before: str = ""
-    """Kernels, as ``--kernel`` takes them."""
+    """Kernels, as ``--kernel`` takes them, or ``stock-back``: 6.12 with the patches of back/."""
     after: str = ""
     after_it: Literal["gone", "less", "there"] = "gone"
     """What the other kernel must show: no such wall, or nine tenths of it at most, as it was

@@ -24,7 +24,7 @@ from partywall.core import cache
 from partywall.core.errors import PartywallError
 from partywall.core.progress import Progress, Quiet, Terminal
 from partywall.core.topology import Topology
-from partywall.kernels import Kernel, Request, resolve
+from partywall.kernels import Kernel, Request, build, resolve, series
 from partywall.measure import run
 from partywall.results import store
 from partywall.results.document import dump
@@ -36,6 +36,24 @@ SHAPES = {"between": Topology(4, 1), "within": Topology(1, 4)}
 TIMEOUT = 1800.0
 """Seconds for a guest, on a machine that has other work to do as well."""
 OWN = cases.FOLDER / "workloads"
+
+
+BACK = "stock-back"
+"""The kernel of Linux 6.12 with the patches of `back`, each of which undoes what mended a wall."""
+
+
+def back(folder: Path = cases.FOLDER / "back") -> list[series.Patch]:
+    """Return the patches of a folder that build walls back, by name."""
+    return [
+        series.Patch(folder.name, path, path.read_text()) for path in sorted(folder.glob("*.patch"))
+    ]
+
+
+def kernel_of(name: str, progress: Progress) -> Kernel:
+    """Return a kernel of the table; what ``--kernel`` takes, or `BACK`."""
+    if name == BACK:
+        return build.from_series(BACK, back(), build.Variant(), progress)
+    return resolve(Request(name), progress)
 
 
 def workload(title: str) -> Workload:
@@ -64,7 +82,7 @@ class Bench:
         path = self.path(entry, kernel)
         if not (self.saved and path.exists()) and path not in self._done:
             if kernel not in self.kernels:
-                self.kernels[kernel] = resolve(Request(kernel), self.progress)
+                self.kernels[kernel] = kernel_of(kernel, self.progress)
             outcome = run.check(
                 run.Wanted(
                     kernel=self.kernels[kernel],

@@ -74,6 +74,12 @@ def test_a_case_that_is_run_says_what_is_looked_for_where() -> None:
         assert case(**{lacks: empty}, skip="needs a build").skip
 
 
+def test_a_wall_is_built_back_by_a_patch_of_its_name() -> None:
+    back = {one.name for one in cases.read().case if one.before == known.BACK}
+    assert {patch.path.stem for patch in known.back()} == back
+    assert all(patch.files for patch in known.back())
+
+
 def test_a_name_is_given_once(tmp_path: Path) -> None:
     text = cases.TABLE.read_text()
     twice = tmp_path / "walls.toml"

@@ -13,7 +13,10 @@
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/msg.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,7 +31,7 @@
 #define SLOTS 256
 
 static char *region[SLOTS];
-static int maps[SLOTS], ends[SLOTS][2], file;
+static int maps[SLOTS], ends[SLOTS][2], queues[SLOTS], file;
 
 /* A page of the thread's own mapping is written to for the first time. */
 static void fault(const struct run *run, unsigned long n)
@@ -62,6 +65,32 @@ static void read_maps(const struct run *run, unsigned long n)
 	(void)n;
 	if (pread(maps[run->slot], text, sizeof(text), 0) <= 0)
 		fail("reading /proc/self/maps");
+}
+
+/* What all threads of the process have used. */
+static void usage(const struct run *run, unsigned long n)
+{
+	struct rusage used;
+
+	(void)run;
+	(void)n;
+	if (getrusage(RUSAGE_SELF, &used))
+		fail("getrusage");
+}
+
+/* A message goes through the thread's own queue. */
+static void pass_message(const struct run *run, unsigned long n)
+{
+	struct {
+		long type;
+		char text[16];
+	} message = { .type = 1 };
+	int queue = queues[run->slot];
+
+	(void)n;
+	if (msgsnd(queue, &message, sizeof(message.text), 0) ||
+	    msgrcv(queue, &message, sizeof(message.text), 0, 0) < 0)
+		fail("passing a message");
 }
 
 /* The CPU goes idle and comes back. */
@@ -114,6 +143,7 @@ static const struct {
 } variants[] = {
 	{ "fault", fault }, { "dontneed", dontneed }, { "pread", read_file },
 	{ "maps", read_maps }, { "nap", nap }, { "tcp", send_byte },
+	{ "usage", usage }, { "queue", pass_message },
 };
 
 static void (*chosen)(const struct run *run, unsigned long n);
@@ -193,6 +223,9 @@ static void prepare(const struct run *run)
 		maps[n] = open("/proc/self/maps", O_RDONLY);
 		if (maps[n] < 0)
 			fail("/proc/self/maps");
+		queues[n] = msgget(IPC_PRIVATE, 0600);
+		if (queues[n] < 0)
+			fail("msgget");
 	}
 	if (chosen == send_byte)
 		connect_ends(run->siblings);
