@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from partywall.core import packages
-from partywall.core.errors import EnvironmentProblem
+from partywall.core.errors import EnvironmentProblem, UsageProblem
 
 # Commits that nobody but this program sees need an author all the same.
 _NOBODY = {
@@ -20,6 +20,13 @@ _NOBODY = {
     "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z",
 }
 _ALONE = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
+
+
+PLAIN = (
+    *("--src-prefix=a/", "--dst-prefix=b/", "--unified=3", "--find-renames", "--suffix=.patch"),
+    *("--no-attach", "--no-signoff", "--no-notes", "--no-to", "--no-cc"),
+)
+"""Options of git format-patch against what a user's configuration makes of patches."""
 
 
 class GitProblem(EnvironmentProblem):
@@ -60,3 +67,17 @@ def git(tree: Path, *arguments: str, own: bool = True, text: str | None = None) 
     if done.returncode:
         raise GitProblem(arguments[0], done.stderr + done.stdout)
     return done.stdout
+
+
+def require_identity(tree: Path) -> None:
+    """UsageProblem if git does not know whose commits in a tree, or below a folder, are."""
+    folder = tree.absolute()
+    while not folder.is_dir():
+        folder = folder.parent
+    try:
+        git(folder, "var", "GIT_COMMITTER_IDENT", own=False)
+    except GitProblem as error:
+        raise UsageProblem(
+            "git does not know who you are",
+            "git config --global user.name NAME, and user.email ADDRESS",
+        ) from error

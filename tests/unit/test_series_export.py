@@ -38,10 +38,11 @@ class Trees:
         return export(topic, self.linux, self.mails, folder=self.folder, **more)  # type: ignore[arg-type]
 
 
-def change(tree: Path, line: int, topic: str, name: str = "b.c") -> None:
+def change(tree: Path, line: int, topic: str, name: str = "b.c", *, stable: bool = False) -> None:
     path = tree / name
     path.write_text(path.read_text().replace(f"line {line}\n", f"line {line} by {topic}\n"))
-    message = f"{topic}: line {line}\n\n{series.TOPIC}: {topic}"
+    marked = "Cc: stable@vger.kernel.org\n" if stable else ""
+    message = f"{topic}: line {line}\n\n{marked}{series.TOPIC}: {topic}"
     git(tree, "commit", "--quiet", "--all", f"--message={message}")
 
 
@@ -65,10 +66,31 @@ def trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trees:
     change(linux, 20, "fixes")
     change(linux, 21, "alpha")
     change(linux, 30, "alpha")
-    change(linux, 10, "beta", "c.c")
+    change(linux, 10, "beta", "c.c", stable=True)
     series.refresh(linux, folder)
     git(linux, "reset", "--quiet", "--hard", series.BASE)
     return Trees(linux, folder, tmp_path / "mails")
+
+
+def test_what_a_users_git_makes_of_patches_is_in_none(trees: Trees, tmp_path: Path) -> None:
+    """Neither in mails nor in the series: none of it would apply."""
+    (tmp_path / ".gitconfig").write_text(
+        "[diff]\nnoprefix = true\ncontext = 0\n[format]\nsuffix = .txt\nattach = yes\nsignOff = true\n"
+    )
+    mails = trees.export("alpha")
+    assert [mail.suffix for mail in mails] == [".patch"] * 3
+    for mail in mails[1:]:
+        text = mail.read_text()
+        assert "diff --git a/b.c b/b.c" in text
+        assert "Signed-off-by" not in text
+    before = [patch.text for patch in series.read(trees.folder)]
+    for patch in series.read(trees.folder):
+        series.apply(trees.linux, patch, own=False)
+    series.refresh(trees.linux, trees.folder)
+    after = [patch.text for patch in series.read(trees.folder)]
+    assert [text.partition("\ndiff")[2] for text in after] == [
+        text.partition("\ndiff")[2] for text in before
+    ]
 
 
 def test_a_set_has_a_cover_a_base_an_id_and_recipients(trees: Trees) -> None:
@@ -170,6 +192,8 @@ def test_what_can_not_be_exported_leaves_nothing(trees: Trees, state: str, words
 
 
 def test_a_stable_release_or_a_tree_stands_in_each_subject(trees: Trees) -> None:
+    with pytest.raises(UsageProblem, match="no patch of alpha is for stable releases"):
+        trees.export("alpha", prefix="6.12.y")
     mails = trees.export("beta", prefix="6.12.y", revision=2)
     cover, patch = map(email.message_from_bytes, map(Path.read_bytes, mails))
     assert cover["Subject"].startswith("[PATCH 6.12.y v2 0/1] ")

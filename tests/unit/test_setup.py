@@ -189,6 +189,40 @@ def test_what_makes_packages_of_kernels_is_installed_for_these_alone(
         assert f"no-{list_}" in asked
 
 
+@pytest.mark.parametrize(
+    ("sudo", "says"),
+    [
+        (None, "installing packages needs root: no-check"),
+        ("echo 'sudo: nobody may' >&2; exit 1", "needs root, and sudo refuses"),
+        ("case $1 in true) ;; *) echo 'a word from apt'; exit 100 ;; esac", "apt-get update failed"),
+    ],
+)
+def test_who_is_not_root_is_told_so(tmp_path: Path, sudo: str | None, says: str) -> None:
+    """Also where apt itself says no word that begins with an E."""
+    (tmp_path / "scripts").mkdir()
+    needs = tmp_path / "partywall/core/needs"
+    needs.mkdir(parents=True)
+    shutil.copy(CHECKOUT / "scripts/setup", tmp_path / "scripts")
+    (tmp_path / "scripts/packages.txt").touch()
+    (needs / "check.txt").write_text("no-check no-such-tool does nothing\n")
+    (tmp_path / "bin").mkdir()
+    programs = {"apt_get": "exit 1", "dpkg_query": "", "id": "echo 1000", "uname": "echo x86_64"}
+    put(tmp_path / "bin", **programs, **({"sudo": sudo} if sudo else {}))
+    for name in ("bash", "cat", "grep", "sed", "head", "tail", "mktemp", "rm", "dirname", "env"):
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name) or name)
+    done = subprocess.run(
+        [tmp_path / "scripts/setup", "--no-kernel"],
+        env={"PATH": str(tmp_path / "bin")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert says in done.stderr
+    if sudo and "apt" in sudo:
+        assert "a word from apt" in done.stderr
+
+
 def test_who_lacks_something_is_told_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import lzma
 import re
 import shutil
+import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,6 +162,10 @@ def package(into: Path, wanted: Wanted, progress: Progress) -> list[Path]:
     if wanted.over is not None:
         options_of(wanted.over)
     packages.require("kernels", "debs")
+    with cache.file_errors("writing packages", into):
+        into.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=into):
+            pass
     folder = cache.root() / "build" / "debs"
     room, seconds = _ROOM[wanted.flavour], _SECONDS[wanted.flavour]
     if wanted.lsmod is not None:
@@ -170,8 +175,21 @@ def package(into: Path, wanted: Wanted, progress: Progress) -> list[Path]:
         require_room(folder, room)
         with cache.locked(folder / "lock", "its packages", progress):
             made = _package(folder, wanted, seconds, progress)
-            into.mkdir(parents=True, exist_ok=True)
-            return [Path(shutil.move(deb, into / deb.name)) for deb in made]
+            return [_moved(deb, into) for deb in made]
+
+
+def _moved(deb: Path, into: Path) -> Path:
+    """Put a package into a folder, whole or not at all; it stays where it is if it can't."""
+    place = into / deb.name
+    draft = into / f".{deb.name}.new"
+    with cache.file_errors("writing packages", into):
+        try:
+            shutil.copyfile(deb, draft)
+            draft.rename(place)
+        finally:
+            draft.unlink(missing_ok=True)
+    deb.unlink()
+    return place
 
 
 def _package(folder: Path, wanted: Wanted, seconds: float, progress: Progress) -> list[Path]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable
@@ -20,7 +21,7 @@ from pathlib import Path
 from partywall.core import packages
 from partywall.core.cache import file_errors
 from partywall.core.errors import EnvironmentProblem, UsageProblem
-from partywall.kernels.git import GitProblem, git
+from partywall.kernels.git import PLAIN, GitProblem, git, require_identity
 from partywall.kernels.series import bases
 from partywall.kernels.series.patches import FOLDER, Patch, apply_plain, read
 
@@ -61,6 +62,11 @@ def _asked(tree: Path, patch: Patch, what: str) -> list[str]:
             f"{script} fails: {lines[0][:160]}", "give a tree of Linux that is checked out"
         )
     return done.stdout.splitlines()
+
+
+def _for_stable(patch: Patch) -> bool:
+    message = patch.text.partition("\n---\n")[0]
+    return re.search(rf"^Cc: <?{re.escape(STABLE)}", message, re.MULTILINE) is not None
 
 
 def recipients(tree: Path, patches: list[Patch]) -> tuple[list[str], list[str]]:
@@ -150,7 +156,8 @@ def export(
     """Write a topic's patches as mails into a folder, above the tree's commit; return them.
 
     ``prefix``: what a list asks for in subjects behind "PATCH", such as 6.12.y for a
-    stable release (whose list gets a copy) or net-next. ``folder``: the series, that of
+    stable release (whose list gets a copy of the patches that are marked for it, the others
+    staying out) or net-next. ``folder``: the series, that of
     the tree's release if not given, and that of 6.12 where there is none. UsageProblem if
     the topic is not known, a patch does not apply there, or the folder has files in it.
     """
@@ -162,15 +169,21 @@ def export(
     if not patches:
         topics = ", ".join(dict.fromkeys(patch.topic for patch in series))
         raise UsageProblem(f"no topic '{topic}' in the series", f"known: {topics}")
+    if prefix.endswith(".y"):
+        patches = [patch for patch in patches if _for_stable(patch)]
+        if not patches:
+            raise UsageProblem(
+                f"no patch of {topic} is for stable releases",
+                f"a line 'Cc: {STABLE}' in its message says that one is",
+            )
     if into.exists() and (not into.is_dir() or any(into.iterdir())):
         raise UsageProblem(f"{into} is there already", "name another folder, or remove it")
+    require_identity(tree)
     try:
-        git(tree, "var", "GIT_COMMITTER_IDENT", own=False)
         base = git(tree, "rev-parse", "--verify", "HEAD^{commit}", own=False).strip()
     except GitProblem as error:
         raise UsageProblem(
-            f"{tree} is no git tree, or git does not know who you are",
-            "name a tree of Linux; git config --global user.name NAME, and user.email ADDRESS",
+            f"{tree} is no git tree with a commit", "name a tree of Linux, as git clone makes one"
         ) from error
     kept = folder / topic / COVER
     title, body = _words(topic, kept if cover is None and kept.is_file() else cover, revision)
@@ -181,22 +194,32 @@ def export(
         tempfile.TemporaryDirectory(prefix="partywall-") as place,
         file_errors("exporting a topic", into),
     ):
-        work = Path(place, "tree")
+        work, drafts = Path(place, "tree"), Path(place, "mails")
         begins = _commit_all(tree.absolute(), series, patches, work)
         version = [f"--reroll-count={revision}"] if revision > 1 else []
         git(
             work,
             *("format-patch", "--quiet", "--cover-letter", f"--base={base}", "--abbrev=12"),
-            *("--no-signature", "--no-color", "--thread=shallow", *version),
+            *("--no-signature", "--no-color", "--thread=shallow", *version, *PLAIN),
             f"--subject-prefix={f'PATCH {prefix}'.strip()}",
             *_headers("to", to),
             *_headers("cc", copies),
-            *(f"--output-directory={into.absolute()}", f"{begins}..HEAD"),
+            *(f"--output-directory={drafts}", f"{begins}..HEAD"),
             own=False,
         )
-    mails = sorted(into.glob("*.patch"))
-    _cover(mails[0], title, body, change_id(patches))
-    return mails
+        mails = sorted(drafts.glob("*.patch"))
+        _cover(mails[0], title, body, change_id(patches))
+        # All of them or none: a folder with some is refused the next time.
+        into.mkdir(parents=True, exist_ok=True)
+        written = [into / mail.name for mail in mails]
+        try:
+            for mail, path in zip(mails, written, strict=True):
+                shutil.copyfile(mail, path)
+        except OSError:
+            for path in written:
+                path.unlink(missing_ok=True)
+            raise
+    return written
 
 
 def _headers(name: str, addresses: Iterable[str]) -> list[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from partywall.core.cache import file_errors, write_whole
 from partywall.core.errors import UsageProblem
-from partywall.kernels.git import GitProblem, git
+from partywall.kernels.git import PLAIN, GitProblem, git
 from partywall.kernels.series import bases
 
 FOLDER = bases.get().folder
@@ -168,8 +168,8 @@ def _exported(tree: Path, commits: list[str]) -> Iterator[tuple[str, str, str]]:
         text = git(
             tree,
             *("format-patch", "-1", "--stdout", "--zero-commit", "--no-signature"),
-            *("--no-numbered", "--no-color", "--abbrev=12", "--subject-prefix=PATCH", commit),
-            own=False,
+            *("--no-numbered", "--no-color", "--abbrev=12", "--subject-prefix=PATCH"),
+            *(*PLAIN, commit),
         )
         head, separator, rest = text.partition("\n---\n")
         head = re.sub(rf"^{TOPIC}: .*\n?", "", head + "\n", flags=re.MULTILINE).rstrip("\n")

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from partywall.core import cache
+from partywall.core.cache import file_errors
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
 from partywall.kernels import apt, series
-from partywall.kernels.git import GitProblem, git
+from partywall.kernels.git import GitProblem, git, require_identity
 from partywall.kernels.series import bases
 
 _UNPACKING = 60
@@ -117,13 +118,9 @@ def open_tree(source: Source, patches: list[series.Patch], into: Path, progress:
     """A tree for a person to work in: the base, and each patch of the series as a commit."""
     if into.exists() and (not into.is_dir() or any(into.iterdir())):
         raise UsageProblem(f"{into} is there already", "name another folder, or remove it")
-    try:
-        git(into.parent, "var", "GIT_COMMITTER_IDENT", own=False)
-    except GitProblem as error:
-        raise UsageProblem(
-            "git does not know who you are",
-            "git config --global user.name NAME, and user.email ADDRESS",
-        ) from error
+    require_identity(into)
+    with file_errors("opening a tree", into):
+        into.parent.mkdir(parents=True, exist_ok=True)
     with progress.step(f"checking out {source.base.package} {source.version}", 15):
         # A clone of its own, not of the cache's objects: work must outlive the cache.
         git(into.parent, "clone", "--quiet", "--no-hardlinks", str(source.repository), str(into))
