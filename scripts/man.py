@@ -22,7 +22,7 @@ from partywall.cli import commands
 STATUSES = (
     ("0", "Done, and nothing is over a limit."),
     ("1", "A wall, a lock, growth or a cap is over a limit that an option set, or partywall diff "
-     "found a regression."),
+     "found a regression, or that a workload is not measured any more."),
     ("2", "What was asked for can't be done."),
     ("3", "This machine or the guest failed."),
     ("130", "Interrupted."),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import io
 import math
@@ -231,7 +232,20 @@ def all_option(what: str) -> Callable[[FC], FC]:
 
 def html_option(what: str) -> Callable[[FC], FC]:
     """--html, of a page of what is printed."""
-    return click.option("--html", "html_file", type=FILE, metavar="FILE", help=f"Write {what}.")
+    look = checked(functools.partial(cache.check_place, doing="writing a page"))
+    told = f"Write {what}."
+    return click.option("--html", "html_file", type=FILE, metavar="FILE", callback=look, help=told)
+
+
+def checked(check: Callable[[Path], None]) -> Callable[..., Path | None]:
+    """A callback that looks at a path before anything boots: an error if nothing can be there."""
+
+    def callback(ctx: object, param: object, path: Path | None) -> Path | None:
+        if path is not None:
+            check(path)
+        return path
+
+    return callback
 
 
 def view_options(command: FC) -> FC:
@@ -369,20 +383,11 @@ def results_option(told: str = "Where the result is saved.") -> Callable[[FC], F
     )
 
 
-def _writable(
-    ctx: click.Context | None, param: click.Parameter | None, path: Path | None
-) -> Path | None:
-    """Return the path; an error, before anything boots, if no result can be written there."""
-    if path is not None:
-        store.check_path(path)
-    return path
-
-
 output_option = click.option(
     "--output",
     type=FILE,
     metavar="FILE",
-    callback=_writable,
+    callback=checked(store.check_path),
     help="Write the result to FILE (.json or .json.gz) instead.",
 )
 append_option = click.option(

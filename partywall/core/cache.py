@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from partywall.core.errors import EnvironmentProblem
+from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
 
 _COMPLETE = ".complete"
@@ -26,7 +26,12 @@ _COMPLETE = ".complete"
 def root() -> Path:
     """Where everything is kept: ``${XDG_CACHE_HOME:-~/.cache}/partywall``."""
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "partywall"
+    try:
+        return Path(base).expanduser() / "partywall"
+    except RuntimeError as error:
+        raise EnvironmentProblem(
+            "nobody knows where this user's home is", "set HOME, or XDG_CACHE_HOME"
+        ) from error
 
 
 @contextmanager
@@ -43,6 +48,21 @@ def file_errors(doing: str, where: Path) -> Iterator[None]:
             if where.absolute().is_relative_to(root().absolute()):
                 hint += ", or choose another place with XDG_CACHE_HOME"
         raise EnvironmentProblem(f"{doing} in {where}: {error.strerror or error}", hint) from error
+
+
+def check_place(path: Path, doing: str) -> None:
+    """See that a file can be written at a path, whose folder is made.
+
+    UsageProblem if a folder is in its place; EnvironmentProblem if its folder can't be made
+    or written.
+    """
+    with file_errors(doing, path.parent):
+        if path.is_dir():
+            raise UsageProblem(f"{path} is a folder", "name a file in it")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Permissions alone do not tell: a file system may be read-only, and root may do all.
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
 
 
 @contextmanager

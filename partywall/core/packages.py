@@ -24,7 +24,7 @@ IN_CHECKOUT = (Path(__file__).resolve().parents[2] / "scripts" / "setup").exists
 """Whether the program runs from its checkout, where ``make setup`` installs what it needs."""
 _SETUP, _SETUP_DEBS = "make setup", "scripts/setup --debs"
 """The second one installs what makes packages of kernels as well, which the first leaves out."""
-REFRESH = f"run {_SETUP if IN_CHECKOUT else 'apt-get update'}, which refreshes apt's lists"
+REFRESH = "run apt-get update as root, which refreshes apt's lists, and this again"
 _OTHERS = {"qemu-system-x86_64": "PARTYWALL_QEMU"}
 """Programs that the environment may name others for."""
 _DOCTOR = "partywall doctor says what this machine lacks"

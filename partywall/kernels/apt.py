@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from partywall.core import cache
+from partywall.core import cache, packages
 from partywall.core.errors import EnvironmentProblem
 from partywall.core.progress import Progress, duration
 from partywall.kernels import suites
@@ -167,7 +167,7 @@ def download(package: Package, into: Path, progress: Progress) -> Path:
         why = re.sub(r"https?://\S+", "the archive", errors[0][2:].strip()) if errors else "no file"
         raise EnvironmentProblem(
             f"downloading {package.name} failed: {why[:160]}",
-            "see that the network and apt's sources work and run this again",
+            f"see that the network and apt's sources work; {packages.REFRESH}",
         )
     return files[0]
 

@@ -7,6 +7,8 @@ the machine's own apt is touched, so no package comes from there by itself.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import subprocess
 import time
@@ -49,7 +51,9 @@ def options(suite: str | None) -> list[str]:
 def forget(suite: str | None) -> None:
     """Have a suite's lists fetched again before they are next used, whatever their age."""
     if suite is not None:
-        (folder(suite) / "fetched").unlink(missing_ok=True)
+        # Old, not gone: without a network what the lists have is as good as it was.
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(folder(suite) / "fetched", (0, 0))
 
 
 def refresh(suite: str | None, progress: Progress | None = None) -> None:

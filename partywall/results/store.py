@@ -6,7 +6,6 @@ from __future__ import annotations
 import gzip
 import itertools
 import re
-import tempfile
 import uuid
 import zlib
 from dataclasses import dataclass
@@ -67,15 +66,11 @@ def check_path(path: Path) -> None:
     UsageProblem if its ending is none of a result's, or a folder is in its place;
     EnvironmentProblem if its folder can't be made or written.
     """
-    with cache.file_errors("writing a result", path.parent):
-        if not is_name(path.name) or path.is_dir():
-            raise UsageProblem(
-                f"{path} is no name for a result", f"take one that ends in .json or {ENDING}"
-            )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Permissions alone do not tell: a file system may be read-only, and root may do all.
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
+    if not is_name(path.name) or path.is_dir():
+        raise UsageProblem(
+            f"{path} is no name for a result", f"take one that ends in .json or {ENDING}"
+        )
+    cache.check_place(path, "writing a result")
 
 
 def is_name(text: str) -> bool:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from partywall import __version__
@@ -41,7 +43,23 @@ def test_it_recommends_what_reads_images() -> None:
 
 
 def test_it_suggests_what_builds_kernels_and_recorders() -> None:
-    assert field("Suggests") == wanted("kernels") | wanted("recorder")
+    assert field("Suggests") == wanted("kernels") | wanted("recorder") | wanted("debs")
+
+
+def test_it_names_the_licence_of_each_file_as_that_says_itself() -> None:
+    """Of a patch REUSE.toml does, as of the kernel that it changes."""
+    stanza = (DEBIAN / "copyright").read_text().partition("Files:\n")[2].partition("Copyright:")[0]
+    patterns = stanza.split()
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=DEBIAN.parent, capture_output=True, text=True, check=True
+    ).stdout.split()
+    for name in listed:
+        path = DEBIAN.parent / name
+        if path.suffix not in (".c", ".h", ".patch", ".py", ".rs") and path.name != "Kbuild":
+            continue
+        head = path.read_text(errors="replace").partition("\n")[0]
+        only = "GPL-2.0-only" in head or path.suffix == ".patch"
+        assert any(fnmatchcase(name, one) for one in patterns) == only, name
 
 
 def test_it_is_of_the_programs_version() -> None:

@@ -381,7 +381,7 @@ NAME = "linux-image-6.12.9-cloud-amd64"
 def test_a_package_that_apt_does_not_know_is_named(apt: Path) -> None:
     with pytest.raises(UsageProblem, match=NAME) as caught:
         asked(f"debian:{NAME}")
-    assert "make setup" in (caught.value.hint or "")
+    assert "apt-get update" in (caught.value.hint or "")
 
 
 class Told(Quiet):

@@ -75,7 +75,8 @@ def trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trees:
 def test_what_a_users_git_makes_of_patches_is_in_none(trees: Trees, tmp_path: Path) -> None:
     """Neither in mails nor in the series: none of it would apply."""
     (tmp_path / ".gitconfig").write_text(
-        "[diff]\nnoprefix = true\ncontext = 0\n[format]\nsuffix = .txt\nattach = yes\nsignOff = true\n"
+        "[diff]\nnoprefix = true\ncontext = 0\n"
+        "[format]\nsuffix = .txt\nattach = yes\nsignOff = true\n"
     )
     mails = trees.export("alpha")
     assert [mail.suffix for mail in mails] == [".patch"] * 3

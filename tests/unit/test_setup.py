@@ -194,7 +194,7 @@ def test_what_makes_packages_of_kernels_is_installed_for_these_alone(
     [
         (None, "installing packages needs root: no-check"),
         ("echo 'sudo: nobody may' >&2; exit 1", "needs root, and sudo refuses"),
-        ("case $1 in true) ;; *) echo 'a word from apt'; exit 100 ;; esac", "apt-get update failed"),
+        ("[ $1 = true ] || { echo 'a word from apt'; exit 100; }", "apt-get update failed"),
     ],
 )
 def test_who_is_not_root_is_told_so(tmp_path: Path, sudo: str | None, says: str) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import lzma
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,10 +161,7 @@ def package(into: Path, wanted: Wanted, progress: Progress) -> list[Path]:
     if wanted.over is not None:
         options_of(wanted.over)
     packages.require("kernels", "debs")
-    with cache.file_errors("writing packages", into):
-        into.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=into):
-            pass
+    cache.check_place(into / "kernel.deb", "writing packages")
     folder = cache.root() / "build" / "debs"
     room, seconds = _ROOM[wanted.flavour], _SECONDS[wanted.flavour]
     if wanted.lsmod is not None:
