@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise
 
-from partywall.advice.map import Map
+from partywall.advice.map import Cell, Map, Operation
 
 LEAST, SHARE = 0.5, 0.1
 """Transfers, and the share of them, that who meets whom makes of an operation by itself."""
@@ -18,7 +18,8 @@ class Change:
     """An operation that costs something else on one kernel than on the last one with a figure.
 
     ``before``, ``after``: numbers of the two kernels in the map. ``was``, ``now``: transfers
-    per operation.
+    per operation. ``gone``, ``come``: objects that are a wall of it on one of them alone, with
+    more than `LEAST` transfers.
     """
 
     title: str
@@ -26,28 +27,64 @@ class Change:
     after: int
     was: float
     now: float
+    gone: tuple[str, ...] = ()
+    come: tuple[str, ...] = ()
 
     @property
     def size(self) -> float:
         """By how much, as orders of magnitude above one transfer."""
         return abs(math.log1p(self.now) - math.log1p(self.was))
 
+    @property
+    def moves(self) -> bool:
+        """Whether the sums differ by more than chance."""
+        return abs(self.now - self.was) > max(LEAST, SHARE * self.was)
+
+    @property
+    def objects(self) -> str:
+        """Objects that went and came, in words; empty if none did."""
+        said = (("gone", self.gone), ("new", self.come))
+        return "; ".join(f"{what}: {', '.join(names)}" for what, names in said if names)
+
+
+def compared(found: Map, before: int, after: int) -> int:
+    """Return how many operations have a figure on both of two kernels."""
+    return sum(_has(one.cells[before]) and _has(one.cells[after]) for one in found.operations)
+
 
 def changes(found: Map) -> list[Change]:
     """Return what differs from kernel to kernel, the largest differences first.
 
-    What differs by less than `LEAST` or `SHARE` is left out.
+    What differs by less than `LEAST` or `SHARE` is left out, unless a wall went or came.
     """
-    every = []
-    for one in found.operations:
-        there = [
-            (number, cell.transfers)
-            for number, cell in enumerate(one.cells)
-            if cell is not None and cell.failed is None
-        ]
-        every += [
-            Change(one.title, before, after, was, now)
-            for (before, was), (after, now) in pairwise(there)
-        ]
-    told = [one for one in every if abs(one.now - one.was) > max(LEAST, SHARE * one.was)]
-    return sorted(told, key=lambda one: (-one.size, one.title, one.before))
+    every = [change for one in found.operations for change in _of(one)]
+    told = [one for one in every if one.moves or one.gone or one.come]
+    return sorted(told, key=lambda one: (not one.moves, -one.size, one.title, one.before))
+
+
+def _of(one: Operation) -> list[Change]:
+    there = [(n, cell) for n, cell in enumerate(one.cells) if cell is not None and _has(cell)]
+    return [
+        Change(
+            one.title,
+            before,
+            after,
+            was.transfers,
+            now.transfers,
+            _alone(was, now),
+            _alone(now, was),
+        )
+        for (before, was), (after, now) in pairwise(there)
+    ]
+
+
+def _alone(one: Cell, other: Cell) -> tuple[str, ...]:
+    """Objects that are walls of the one, and of the other not."""
+    known = {share.object for share in other.walls}
+    return tuple(
+        share.object for share in one.walls if share.transfers > LEAST and share.object not in known
+    )
+
+
+def _has(cell: Cell | None) -> bool:
+    return cell is not None and cell.failed is None

@@ -4,29 +4,33 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 from pydantic import Field
 
-from partywall.advice.mends import Advice
+from partywall.advice.mends import Advice, version
 from partywall.core.errors import UsageProblem
 from partywall.core.topology import Topology
 from partywall.results import parts
 from partywall.results.document import Document, Model
-from partywall.results.lines import Line
+from partywall.results.lines import Line, each_cpu
 from partywall.results.memory import Verdict
 from partywall.results.result import Result, WorkloadResult
 from partywall.results.setting import KernelId
 
-SCHEMA: Final = "partywall.map/1"
+SCHEMA: Final = "partywall.map/2"
 
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """What kernels are called where they have a column, if there are several."""
 
 MOST = len(LETTERS)
 """Kernels of a map."""
+
+_MADE = re.compile(r"[:;] made for Linux [0-9.]+$")
+"""What `Advice` adds to patches that are made for another release."""
 
 
 class Share(Model):
@@ -108,17 +112,21 @@ class Reach(Model):
 
 
 class Object(Model):
-    """An object that is a wall, with its reach on each kernel; null where it is none."""
+    """An object that is a wall, with its reach on each kernel; null where it is seen to be none.
+
+    Where each CPU has one they are one object.
+    """
 
     name: str
     reach: list[Reach | None]
-    mends: list[str]
-
-    @property
-    def rank(self) -> float:
-        """What it costs over all kernels, of the mix if one was stated."""
-        there = [one for one in self.reach if one is not None]
-        return sum(one.sum if one.mix is None else one.mix for one in there)
+    unknown: list[int] = Field(
+        description="For each kernel, of how many operations it is a wall elsewhere that have no "
+        "figure there: so far it is not known what it costs."
+    )
+    mends: list[str] = Field(
+        description="What mends it, in words; of some of its operations, or on some kernels, if "
+        "that is said."
+    )
 
 
 class Mapped(Model):
@@ -129,12 +137,18 @@ class Mapped(Model):
     sharers: int = Field(description="Containers that figures are for.")
     topology: Topology = Field(description="Those that ran.")
     confined: bool = Field(description="As Docker does, or with --unconfined.")
+    measured_with: str | None = Field(
+        default=None, description="Version that its results were saved in, if an older one."
+    )
+    lacks: list[str] = Field(
+        default_factory=list, description="What that version does not have, in words."
+    )
 
 
 class Map(Document):
     """Operations and objects on all kernels, what costs most first among objects."""
 
-    schema_: Literal["partywall.map/1"] = Field(default=SCHEMA, alias="schema")
+    schema_: Literal["partywall.map/2"] = Field(default=SCHEMA, alias="schema")
     kernels: list[Mapped]
     operations: list[Operation]
     objects: list[Object]
@@ -204,11 +218,13 @@ def draw(results: Sequence[Result], mix: Mapping[str, float] | None = None) -> M
                 sharers=number,
                 topology=parts.between(result)[0].topology,
                 confined=not parts.between(result)[0].confinement.startswith("unconfined"),
+                measured_with=result.measured_with,
+                lacks=result.lacks,
             )
             for result, number in zip(results, sharers, strict=True)
         ],
         operations=operations,
-        objects=_objects(operations, len(results), whole),
+        objects=_objects(operations, [result.kernel.release for result in results], whole),
         mix=weights,
         lacks=lacks,
         threshold=threshold,
@@ -307,10 +323,10 @@ def _asleep(workload: WorkloadResult) -> Asleep | None:
 def _shares(workload: WorkloadResult, advice: Advice) -> list[Share]:
     lines: dict[str, list[Line]] = defaultdict(list)
     for line in workload.every_line:
-        lines[line.object.name].append(line)
+        lines[each_cpu(line.object.name)].append(line)
     total: dict[str, float] = defaultdict(float)
     for wall in workload.every_wall:
-        total[wall.name] += wall.judged
+        total[each_cpu(wall.name)] += wall.judged
     found = []
     for name, transfers in total.items():
         sites = [site for line in lines[name][:1] for site in line.code]
@@ -330,25 +346,68 @@ def _shares(workload: WorkloadResult, advice: Advice) -> list[Share]:
     return sorted(found, key=lambda share: (-share.transfers, share.object))
 
 
-def _objects(operations: list[Operation], kernels: int, weights: dict[str, float]) -> list[Object]:
-    """All objects, what costs most first."""
+def _objects(
+    operations: list[Operation], releases: list[str], weights: dict[str, float]
+) -> list[Object]:
+    """All objects, what costs most first: of each operation what its kernels have on average.
+
+    A kernel that has no figure of one counts neither as one where it costs nothing nor at all.
+    """
     uses: dict[str, list[dict[str, float]]] = {}
-    mends: dict[str, dict[str, None]] = defaultdict(dict)
+    mends: dict[str, dict[str, list[tuple[int, str]]]] = defaultdict(lambda: defaultdict(list))
+    known = [{one.title for one in operations if _has(one.cells[n])} for n in range(len(releases))]
     for operation in operations:
         for number, cell in enumerate(operation.cells):
             for share in cell.walls if cell else ():
-                there = uses.setdefault(share.object, [{} for _ in range(kernels)])
+                there = uses.setdefault(share.object, [{} for _ in releases])
                 there[number][operation.title] = share.transfers
-                mends[share.object] |= dict.fromkeys(share.mends)
-    found = [
-        Object(
+                for mend in share.mends:
+                    # Of which release patches are made is told where one operation is.
+                    words = _MADE.sub("", mend)
+                    mends[share.object][words].append((number, operation.title))
+    ranked = []
+    for name, columns in uses.items():
+        titles = dict.fromkeys(title for there in columns for title in there)
+        found = Object(
             name=name,
             reach=[_reach(there, weights) for there in columns],
-            mends=list(mends[name]),
+            unknown=[len(titles.keys() - has) for has in known],
+            mends=[_mended(*one, columns, releases) for one in mends[name].items()],
         )
-        for name, columns in uses.items()
-    ]
-    return sorted(found, key=lambda one: (-one.rank, one.name))
+        rank = 0.0
+        for title in titles:
+            of = [
+                there.get(title, 0.0)
+                for there, has in zip(columns, known, strict=True)
+                if title in has
+            ]
+            rank += weights.get(title, 0.0 if weights else 1.0) * sum(of) / len(of)
+        ranked.append((-rank, name, found))
+    return [found for *_, found in sorted(ranked, key=lambda one: one[:2])]
+
+
+def _has(cell: Cell | None) -> bool:
+    return cell is not None and cell.failed is None
+
+
+def _mended(
+    words: str,
+    mended: list[tuple[int, str]],
+    columns: list[dict[str, float]],
+    releases: list[str],
+) -> str:
+    """A mend in words: of how many of the object's operations, and on which kernels, if not all."""
+    there = [number for number, titles in enumerate(columns) if titles]
+    on = sorted({number for number, _ in mended})
+    shares = [(len(columns[n]), sum(number == n for number, _ in mended)) for n in on]
+    parts_of = [(of, some) for of, some in shares if some < of]
+    said = ["{1} of {0} operations".format(*max(parts_of))] if parts_of else []
+    if on != there:
+        versions = [".".join(map(str, version(one))) or one for one in releases]
+        alone = [versions.count(one) == 1 for one in versions]
+        names = [v if single else r for v, r, single in zip(versions, releases, alone, strict=True)]
+        said.append(f"on {' and '.join(dict.fromkeys(names[number] for number in on))}")
+    return f"{words} ({', '.join(said)})" if said else words
 
 
 def _reach(there: dict[str, float], weights: dict[str, float]) -> Reach | None:

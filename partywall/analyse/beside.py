@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,11 +14,10 @@ import numpy.typing as npt
 from partywall.analyse.judgement import Judgement
 from partywall.analyse.transfers import Parties, Visits, counted, in_holds
 from partywall.record.recording import Kind
+from partywall.results.lines import each_cpu
 from partywall.results.touches import Touch, Touched
 
 Array = npt.NDArray[Any]
-
-_ONE_CPU = re.compile(r" of CPU [0-9]+$")
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ def touch(
         walls = one.judgement.walls & _both(one.judgement, victim, neighbour)
         for row in np.flatnonzero(walls).tolist():
             line = np.searchsorted(lines.number, one.number[row])
-            found[_ONE_CPU.sub(" of each CPU", one.name(row))] += float(costs[line])
+            found[each_cpu(one.name(row))] += float(costs[line])
     objects = [Touched(object=one, transfers=rate) for one, rate in found.items() if rate > 0]
     objects.sort(key=lambda one: (-one.transfers, one.object))
     return Touch(

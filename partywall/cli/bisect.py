@@ -17,6 +17,7 @@ from partywall.cli.options import (
     commands,
     containers_option,
     cpus_option,
+    given,
     jobs_option,
     json_option,
     progress_on_terminal,
@@ -135,6 +136,7 @@ def bisect_command(
     options = ["-w", shlex.quote(name)]
     options += ["-n", str(containers)] if containers is not None else []
     options += ["-c", str(cpus)] if cpus is not None else []
+    options += ["--timeout", f"{timeout:g}"] if given("timeout") else []
     more: dict[str, Any] = {"timeout": timeout} | ({} if jobs is None else {"jobs": jobs})
     with progress_on_terminal() as progress:
 
@@ -155,6 +157,7 @@ def bisect_command(
                 options=tuple(options),
                 paths=paths,
                 tolerance=Tolerance(least=least),
+                least=least if given("least") else None,
             )
             bench = _Bench(tree, steps, chosen, shape, more, progress)
             found = bisect.run(asked, bench, lambda result: store.save(result, folder), told)

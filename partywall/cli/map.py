@@ -123,6 +123,8 @@ def map_command(
         )
     asked = _Asked(containers, threshold, sharers, timeout, jobs)
     if neighbours:
+        if given("folder"):
+            raise UsageProblem("--beside saves no result", "leave out --results; --json prints it")
         if files or mix or as_markdown or not names or len(kernels) > 1:
             raise UsageProblem(
                 "--beside takes one kernel and -w, and no files, --mix or --markdown",
@@ -255,6 +257,8 @@ def _weights(mix: Iterable[str]) -> dict[str, float]:
     found = {}
     for one in mix:
         title, _, weight = one.rpartition("=")
+        if title in found:
+            raise UsageProblem(f"--mix {one}: {title} has a weight already", "say it once")
         try:
             found[title] = float(weight)
         except ValueError:
@@ -264,4 +268,6 @@ def _weights(mix: Iterable[str]) -> dict[str, float]:
                 f"--mix {one}: it has to be OPERATION=WEIGHT, the weight above 0",
                 "such as --mix signal=10 --mix descriptor/pipe=2",
             )
+    if not sum(found.values()) < float("inf"):
+        raise UsageProblem("--mix: the weights are too large", "they are shares of a whole")
     return found

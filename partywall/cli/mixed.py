@@ -67,12 +67,13 @@ def show(
     found: Beside, *, as_json: bool, everything: bool, html_file: Path | None, output: Path | None
 ) -> int:
     """Print what was found, and write what is asked for; the exit status."""
-    if output is not None:
-        store.write(found, output)
+    # What was measured is shown, even if it can't be kept.
     if as_json:
         click.echo(document.dump(found), nl=False)
     else:
         paged(lambda console: view.render(found, console, everything=everything))
+    if output is not None:
+        store.write(found, output)
     if html_file is not None:
         # Templates take a while to load.
         from partywall.report.html import beside as page  # noqa: PLC0415

@@ -8,7 +8,6 @@ The configuration is that of Debian's cloud kernel, with the fragments of
 from __future__ import annotations
 
 import contextlib
-import filecmp
 import hashlib
 import re
 import shutil
@@ -393,23 +392,29 @@ def _require_linux(tree: Path, name: str) -> None:
         raise UsageProblem(f"{name} is no tree of Linux", "partywall kernel-tree DIR makes one")
 
 
-def _put(new: Path, place: Path) -> None:
-    """Put a build in the place of the last one, which stays if it is the same.
+_KEPT_FOR = 24 * 3600.0
+"""Seconds after its last use for which a build of a tree stays beside the newer ones."""
 
-    Another job may be measuring that one.
+
+def _put(new: Path, output: Path) -> Path:
+    """Put a build into a folder named by what is in it, and return that.
+
+    Another job may be measuring the last one, which stays for a day.
     """
-    files = _files(new)
-    if files == _files(place) and all(
-        filecmp.cmp(new / name, place / name, shallow=False) for name in files
-    ):
+    total = hashlib.sha256()
+    for name in sorted(path.relative_to(new) for path in new.rglob("*") if path.is_file()):
+        total.update(f"{name} {hashlib.sha256((new / name).read_bytes()).hexdigest()}\n".encode())
+    place = output / f"kernel-{total.hexdigest()[:16]}"
+    if place.exists():
         shutil.rmtree(new)
-        return
-    shutil.rmtree(place, ignore_errors=True)
-    new.rename(place)
-
-
-def _files(folder: Path) -> set[Path]:
-    return {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+    else:
+        new.rename(place)
+    place.touch()
+    # An older version of this program had one for all builds.
+    for old in [output / "kernel", *output.glob("kernel-*")]:
+        if old != place and old.exists() and time.time() - old.stat().st_mtime > _KEPT_FOR:
+            shutil.rmtree(old, ignore_errors=True)
+    return place
 
 
 def from_tree(tree: Path, variant: Variant, progress: Progress) -> Kernel:
@@ -428,8 +433,8 @@ def from_tree(tree: Path, variant: Variant, progress: Progress) -> Kernel:
     over = fragments(variant, base)
     config = configuration(debian_config(progress, base), over)
     title = f"{tree.name}{variant.suffix}"
-    place = hashlib.sha256(f"{tree} {variant.suffix}".encode()).hexdigest()[:16]
-    output = cache.root() / "tree" / place
+    known = hashlib.sha256(f"{tree} {variant.suffix}".encode()).hexdigest()[:16]
+    output = cache.root() / "tree" / known
     with cache.file_errors("building a kernel", output):
         (output / "obj").mkdir(parents=True, exist_ok=True)
         with cache.locked(output / "lock", title, progress):
@@ -440,5 +445,5 @@ def from_tree(tree: Path, variant: Variant, progress: Progress) -> Kernel:
             new.mkdir()
             make = Make(tree, log, output / "obj")
             _compile(make, config, over, "-tree", new, title, progress)
-            _put(new, output / "kernel")
-    return _kernel(output / "kernel", f"tree {tree}{variant.suffix}")
+            place = _put(new, output)
+    return _kernel(place, f"tree {tree}{variant.suffix}")

@@ -51,6 +51,8 @@ class Asked:
     options: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     tolerance: Tolerance = field(default_factory=Tolerance)
+    least: float | None = None
+    """As it was said, for who does it again."""
 
 
 def order(tree: Path, good: Commit, bad: Commit) -> tuple[Commit, Commit]:
@@ -128,6 +130,7 @@ class _Bisecting:
             topology=last.topology,
             sharers=last.sharers,
             options=list(asked.options),
+            least=asked.least,
             paths=list(asked.paths),
             environment=self._results[asked.bad.id].environment,
             ends=ends,

@@ -184,7 +184,8 @@ def _reproduce(found: Bisection) -> Iterator[str]:
     pattern = shlex.quote(found.object)
     ends = f"{found.good.short} {found.bad.short}"
     paths = f" -- {shlex.join(found.paths)}" if found.paths else ""
-    yield f"  partywall bisect {ends} --tree {tree} {options} --object {pattern}{paths}"
+    least = "" if found.least is None else f" --least {found.least:g}"
+    yield f"  partywall bisect {ends} --tree {tree} {options} --object {pattern}{least}{paths}"
 
 
 def _limits(found: Bisection) -> Iterator[str]:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -19,6 +20,12 @@ OBJECTS, OPERATIONS = 20, 30
 
 WORST = 3
 """Objects that are named of an operation."""
+
+MENDS = 2
+"""Ways to mend an object: the same."""
+
+UNKNOWN = "?: of some of its operations there is no figure on that kernel"
+"""What a mark of an object's row says."""
 
 KINDS = 3
 """Kinds of memory that are named of an operation, by who pays."""
@@ -42,6 +49,8 @@ def _blocks(found: Map, everything: bool) -> Iterator[RenderableType]:
         letter = f"{LETTERS[number]}  " if len(found.kernels) > 1 else ""
         yield text(f"{letter}Linux {one.kernel.release} ({one.kernel.source})", "bold")
         yield indent(text(_summary(cells)), 2)
+        if one.lacks:
+            yield indent(text(older(one)), 2)
         if letter.strip() in found.again:
             yield indent(text(f"measured {one.created}, {made(one)}"), 2)
     if found.again:
@@ -60,6 +69,20 @@ def made(one: Mapped) -> str:
     return f"{topology(one.topology)}{'' if one.confined else ', unconfined'}"
 
 
+def older(one: Mapped) -> str:
+    """Return what a kernel's results lack that were saved by an older version."""
+    return f"saved as {one.measured_with}, which lacks {', '.join(one.lacks)}"
+
+
+def otherwise(found: Map) -> str:
+    """Return that kernels were counted otherwise than others, if they were; or nothing."""
+    if len({one.measured_with for one in found.kernels}) == 1:
+        return ""
+    return (
+        "results of versions that count otherwise stand side by side: part of what differs is that"
+    )
+
+
 def apart(found: Map) -> str:
     """Return why one kernel has several columns."""
     return (
@@ -76,11 +99,12 @@ def left_out(found: Map, title: str, numbers: list[int]) -> str:
 
 def _summary(cells: list[Cell | None]) -> str:
     there = [cell for cell in cells if cell is not None and cell.failed is None]
-    walls = sum(cell.verdict == "walls" for cell in there)
-    isolated = sum(cell.verdict == "isolated" for cell in there)
+    verdicts = Counter(cell.verdict for cell in there)
     failed = sum(cell is not None and cell.failed is not None for cell in cells)
-    said = f"{count(len(there), 'operation')}: {walls} with walls, {isolated} isolated"
-    return f"{said}, {failed} could not be measured" if failed else said
+    said = [f"{verdicts.pop('walls', 0)} with walls", f"{verdicts.pop('isolated', 0)} isolated"]
+    said += [f"{number} {verdict}" for verdict, number in sorted(verdicts.items())]
+    said += [f"{failed} could not be measured"] if failed else []
+    return f"{count(len(there), 'operation')}: {', '.join(said)}"
 
 
 def _objects(found: Map, everything: bool) -> Iterator[RenderableType]:
@@ -90,34 +114,51 @@ def _objects(found: Map, everything: bool) -> Iterator[RenderableType]:
     for title, numbers in found.lacks.items():
         yield indent(text(left_out(found, title, numbers), "dim"), 2)
     several = len(found.kernels) > 1
+    if said := otherwise(found):
+        yield indent(text(said, "dim"), 2)
+    if any(map(any, (one.unknown for one in shown))):
+        yield indent(text(UNKNOWN, "dim"), 2)
     # With several kernels there is room for the most alone.
-    told = ("mix",) if found.mix else ("ops", "most") if several else ("ops", "each")
+    told = ("mix",) if found.mix else ("ops", "most") if several else ("ops", "each", "sum")
     names = LETTERS[: len(found.kernels)] if several else ("",)
     headings = [f"{name} {what}".strip() for name in names for what in told]
     table = columns(headings, "object, and what mends it")
     for one in shown:
-        cells = [word for reach in one.reach for word in _reach(reach, told)]
+        cells = [
+            word
+            for reach, unknown in zip(one.reach, one.unknown, strict=True)
+            for word in _reach(reach, unknown, told)
+        ]
         name = text(one.name, "magenta")
-        for mend in one.mends[:2]:
+        mends = one.mends if everything else one.mends[:MENDS]
+        for mend in mends:
             name.append("\n  ").append_text(text(mend, "green"))
+        if left := len(one.mends) - len(mends):
+            name.append("\n  ").append_text(text(f"{count(left, 'more way')}; --all", "dim"))
         table.add_row(*cells, name)
     yield table
-    left = found.objects[len(shown) :]
-    if left:
-        yield more(len(left), "object")
+    if rest := found.objects[len(shown) :]:
+        yield more(len(rest), "object")
 
 
-def _reach(reach: Reach | None, told: tuple[str, ...]) -> Iterator[str]:
+def _reach(reach: Reach | None, unknown: int, told: tuple[str, ...]) -> Iterator[str]:
     for what in told:
         if reach is None:
-            yield "-"
+            yield "?" if unknown else "-"
         elif what == "mix":
             yield rate(reach.mix or 0.0)
         elif what == "ops":
-            yield str(reach.operations)
+            yield operations(reach, unknown)
+        elif what == "sum":
+            yield rate(reach.sum)
         else:
             least, most = rate(reach.least), rate(reach.most)
             yield most if what == "most" or least == most else f"{least} to {most}"
+
+
+def operations(reach: Reach, unknown: int) -> str:
+    """Return of how many operations an object is a wall, marked if more may be."""
+    return f"{reach.operations}{'?' if unknown else ''}"
 
 
 def _operations(found: Map, everything: bool) -> Iterator[RenderableType]:
@@ -152,8 +193,9 @@ def ranked(found: Map) -> list[Operation]:
 
 
 def worst(one: Operation) -> list[Share]:
-    """Return the worst objects of an operation, on the first kernel where it has any."""
-    return next((cell.walls for cell in one.cells if cell and cell.walls), [])[:WORST]
+    """Return the worst objects of an operation, on the kernel where it moves most."""
+    there = [cell for cell in one.cells if cell and cell.walls]
+    return max(there, key=lambda cell: cell.transfers).walls[:WORST] if there else []
 
 
 def figure(cell: Cell | None) -> str:
@@ -215,6 +257,18 @@ def held(found: Map) -> list[tuple[Asleep, str, str]] | None:
     return sleeps if looked else None
 
 
+def not_looked(found: Map, what: Callable[[Cell], object]) -> str:
+    """Return of how many operations on which kernels nobody looked; empty if at all.
+
+    ``what``: of a cell what there is if somebody did, or None.
+    """
+    lacks = Counter(
+        label for _, label, cell in _cells(found) if cell.failed is None and what(cell) is None
+    )
+    told = [f"{count(number, 'operation')} on {label}" for label, number in lacks.items()]
+    return f"not measured: {', '.join(told)}" if told else ""
+
+
 def _cells(found: Map) -> list[tuple[str, str, Cell]]:
     """Operations with what their kernels are called, and their cells."""
     return [
@@ -237,7 +291,7 @@ def _others(found: Map, everything: bool) -> Iterator[RenderableType]:
         for who, told in kinds(stay):
             name.append("\n  ").append_text(text(f"{who}: {told}", "dim"))
         table.add_row(rate(stay.uncharged), rate(stay.bytes), name)
-    yield from _listed(table, left, everything)
+    yield from _listed(table, left, not_looked(found, memory_of), everything)
     yield ""
     yield text(f"{WAITS} ({SHARED}: by who shares it)", "bold")
     table = columns(("at most",), "operation, and the lock")
@@ -245,19 +299,31 @@ def _others(found: Map, everything: bool) -> Iterator[RenderableType]:
         name = text(f"{title}{f' on {label}' if where else ''}  ")
         shared = SHARED if one.shared else ""
         table.add_row(f"{rate(one.ms)}{shared}", name.append_text(text(one.lock, "magenta")))
-    yield from _listed(table, waits, everything)
+    yield from _listed(table, waits, not_looked(found, waits_of), everything)
+
+
+def memory_of(cell: Cell) -> object:
+    """Return what an operation leaves, or None if nobody looked: for `not_looked`."""
+    return cell.memory
+
+
+def waits_of(cell: Cell) -> object:
+    """Return how it waits, the same."""
+    return cell.waits
 
 
 def _listed(
-    table: Table, rows: Sequence[object] | None, everything: bool
+    table: Table, rows: Sequence[object] | None, unlooked: str, everything: bool
 ) -> Iterator[RenderableType]:
-    """The rows of a table, or that there are none, or that nobody looked."""
-    if not rows:
-        yield indent(text("not measured" if rows is None else "none"), 2)
-        return
-    yield table
-    if len(rows) > OTHERS and not everything:
-        yield more(len(rows) - OTHERS, "operation")
+    """The rows of a table, or that there are none; and of what nobody looked."""
+    if rows:
+        yield table
+        if len(rows) > OTHERS and not everything:
+            yield more(len(rows) - OTHERS, "operation")
+    elif rows is not None:
+        yield indent(text("none"), 2)
+    if unlooked or rows is None:
+        yield indent(text("not measured" if rows is None else unlooked), 2)
 
 
 def _failures(found: Map) -> Iterator[RenderableType]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from partywall.advice.changes import changes
+from partywall.advice.changes import changes, compared
 from partywall.advice.map import Map, Object, Operation, Reach, Stays
 from partywall.report import map as view
 from partywall.report.marked import code, heads, row
@@ -58,6 +58,8 @@ def _kernels(found: Map) -> Iterator[str]:
     yield row("containers that ran", *map(view.made, found.kernels))
     if found.again:
         yield row("measured", *(code(one.created) for one in found.kernels))
+    if any(one.lacks for one in found.kernels):
+        yield row("older results", *(view.older(one) if one.lacks else "" for one in found.kernels))
     measured = (sum(one.values()) - one["not measured"] for one in verdicts)
     yield row("operations with a figure", *map(str, measured))
     for verdict in (*VERDICTS, "not measured"):
@@ -71,17 +73,23 @@ def _changes(found: Map, everything: bool) -> Iterator[str]:
     every = changes(found)
     yield "### What differs"
     yield ""
-    for pair in pairwise(range(len(found.kernels))):
-        before, after = pair
+    if said := view.otherwise(found):
+        yield f"- {said}"
+        yield ""
+    # Where a kernel between two has no figure these are held against each other.
+    others = sorted({(one.before, one.after) for one in every})
+    for before, after in dict.fromkeys([*pairwise(range(len(found.kernels))), *others]):
         labels = code(found.labels[before]), code(found.labels[after])
         those = [one for one in every if (one.before, one.after) == (before, after)]
-        less = sum(one.now < one.was for one in those)
-        figures = [[one.cells[kernel] for kernel in pair] for one in found.operations]
-        both = sum(all(cell and cell.failed is None for cell in cells) for cells in figures)
+        moves = [one for one in those if one.moves]
+        less = sum(one.now < one.was for one in moves)
+        both = count(compared(found, before, after), "operation")
+        turned = sum(bool(one.objects) for one in those)
+        between = ", where what lies between has no figure" if after - before > 1 else ""
         yield (
-            f"From {labels[0]} to {labels[1]}, of {count(both, 'operation')} with a figure on "
-            f"both: {less} move less, {len(those) - less} more, each by more than half a transfer "
-            "and more than a tenth."
+            f"From {labels[0]} to {labels[1]}, of {both} with a figure on both{between}: "
+            f"{less} move less, {len(moves) - less} more, each by more than half a transfer "
+            f"and more than a tenth; of {turned} a wall of more than that half came or went."
         )
         yield ""
     largest = list(dict.fromkeys(one.title for one in every))
@@ -89,8 +97,15 @@ def _changes(found: Map, everything: bool) -> Iterator[str]:
     if not largest:
         yield ""
         return
-    rows = ([code(title), *_cells(by_title[title])] for title in largest)
-    columns = ["operation", *map(code, found.labels)]
+    objects: dict[str, list[str]] = {}
+    for one in every:
+        if one.objects:
+            objects.setdefault(one.title, []).append(one.objects)
+    rows = (
+        [code(title), *_cells(by_title[title]), "; ".join(map(code, objects.get(title, ())))]
+        for title in largest
+    )
+    columns = ["operation", *map(code, found.labels), "walls that came or went"]
     yield from _table(columns, rows, None if everything else CHANGES, "operation")
 
 
@@ -99,23 +114,27 @@ def _objects(found: Map, everything: bool) -> Iterator[str]:
     yield ""
     for title, numbers in found.lacks.items():
         yield f"- {code(view.left_out(found, title, numbers))}"
-    if found.lacks:
+    if any(map(any, (one.unknown for one in found.objects))):
+        yield f"- {view.UNKNOWN}"
+    if found.lacks or any(map(any, (one.unknown for one in found.objects))):
         yield ""
     told = "per operation of the mix" if found.mix else "transfers of operations"
     columns = ["object", *(f"{code(one)}: {told}" for one in found.labels), "mended by"]
-    rows = ([code(one.name), *map(_reach, one.reach), _mends(one)] for one in found.objects)
+    rows = (
+        [code(one.name), *map(_reach, one.reach, one.unknown), _mends(one)] for one in found.objects
+    )
     yield from _table(columns, rows, None if everything else view.OBJECTS, "object")
 
 
-def _reach(reach: Reach | None) -> str:
+def _reach(reach: Reach | None, unknown: int) -> str:
     """What an object costs on a kernel: in all, and of how many operations."""
     if reach is None:
-        return "-"
+        return "?" if unknown else "-"
     if reach.mix is not None:
         return rate(reach.mix)
     ends = rate(reach.least), rate(reach.most)
     each = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
-    return f"{rate(reach.sum)} of {reach.operations}, each {each}"
+    return f"{rate(reach.sum)} of {view.operations(reach, unknown)}, each {each}"
 
 
 def _mends(one: Object) -> str:
@@ -127,7 +146,7 @@ def _operations(found: Map, everything: bool) -> Iterator[str]:
     yield ""
     several = len(found.kernels) > 1
     told_of = map(code, found.labels) if several else ("transfers", "memory", "waits")
-    where = ", on the first kernel that has any" if several else ""
+    where = ", on the kernel where it moves most" if several else ""
     columns = ["operation", *told_of, f"its worst objects{where}"]
     rows = (_operation(one, several) for one in view.ranked(found))
     yield from _table(columns, rows, None if everything else view.OPERATIONS, "operation")
@@ -156,7 +175,7 @@ def _memory(found: Map, everything: bool) -> Iterator[str]:
             for stay, title, label in left
         ]
     )
-    yield from _looked_at(columns, rows, everything)
+    yield from _looked_at(columns, rows, view.not_looked(found, view.memory_of), everything)
 
 
 def _kinds(stay: Stays) -> str:
@@ -177,18 +196,27 @@ def _waits(found: Map, everything: bool) -> Iterator[str]:
         ]
     )
     yield from _looked_at(
-        ("operation", "kernel", "ms at most", "by who shares it", "lock"), rows, everything
+        ("operation", "kernel", "ms at most", "by who shares it", "lock"),
+        rows,
+        view.not_looked(found, view.waits_of),
+        everything,
     )
 
 
 def _looked_at(
-    columns: Sequence[str], rows: Sequence[Sequence[str]] | None, everything: bool
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]] | None,
+    unlooked: str,
+    everything: bool,
 ) -> Iterator[str]:
-    """A table of what was looked at, or that there is nothing, or that nobody looked."""
+    """A table of what was looked at, or that there is nothing; and of what nobody looked."""
     if rows:
         yield from _table(columns, rows, None if everything else view.OTHERS, "row")
-    else:
-        yield "not measured" if rows is None else "none"
+    elif rows is not None:
+        yield "none"
+        yield ""
+    if unlooked or rows is None:
+        yield "not measured" if rows is None else unlooked
         yield ""
 
 

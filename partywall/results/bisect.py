@@ -14,11 +14,11 @@ from partywall.core.topology import Topology
 from partywall.results.compare import Change
 from partywall.results.diff import Finding
 from partywall.results.document import Document, Model
-from partywall.results.lines import Line, Wall
+from partywall.results.lines import Line, Wall, each_cpu
 from partywall.results.result import Result, WorkloadResult
 from partywall.results.setting import Environment
 
-SCHEMA: Final = "partywall.bisect/1"
+SCHEMA: Final = "partywall.bisect/2"
 
 Answer = Literal["good", "bad", "skipped"]
 
@@ -70,7 +70,7 @@ class Bisection(Document):
     All transfers are those that the verdict is about: at `sharers` containers.
     """
 
-    schema_: Literal["partywall.bisect/1"] = Field(default=SCHEMA, alias="schema")
+    schema_: Literal["partywall.bisect/2"] = Field(default=SCHEMA, alias="schema")
     tree: str = Field(description="The repository.")
     good: Commit
     bad: Commit
@@ -82,6 +82,9 @@ class Bisection(Document):
     topology: Topology
     sharers: int = Field(description="Containers that figures are for, or CPUs of one.")
     options: list[str] = Field(description="Of partywall check, to measure the same.")
+    least: float | None = Field(
+        default=None, description="Transfers per op that are chance, if they were said."
+    )
     paths: list[str] = Field(description="Only commits that change one of these; all if empty.")
     environment: Environment
     ends: Change = Field(description="Transfers per op at GOOD and at BAD.")
@@ -121,8 +124,16 @@ def matches(pattern: str, what: Wall | Line) -> bool:
     """Tell whether an object is meant: by its name, its type, or the last word of either."""
     named = what.object if isinstance(what, Line) else what
     names = [name for name in (named.name, named.type) if name]
-    words = [name.split()[-1] for name in names if name.split()]
-    return any(fnmatchcase(name, pattern) for name in [*names, *words])
+    # A variable that each CPU has is meant whichever one's it is.
+    names += [
+        one
+        for name in names
+        for one in (each_cpu(name), each_cpu(name).removesuffix(" of each CPU"))
+    ]
+    names += [name.split()[-1] for name in names if name.split()]
+    # What a name has of brackets is part of it, as in *node_data[0].
+    escaped = pattern.replace("[", "[[]")
+    return any(name == pattern or fnmatchcase(name, escaped) for name in names)
 
 
 def transfers(result: WorkloadResult, pattern: str) -> float:

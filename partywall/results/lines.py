@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, Literal
 
 from pydantic import Field
@@ -19,6 +20,17 @@ Sharing = Literal["all", "some"]
 
 SPLITS: Final = 0.2
 """Share of a line's transfers from which on it says so if splitting saves them."""
+
+
+_ONE_CPU = re.compile(r" of CPU [0-9]+$")
+
+
+def each_cpu(name: str) -> str:
+    """Return an object's name; of a variable that each CPU has without which one's it is.
+
+    On which CPUs something ran would make it another object of other runs.
+    """
+    return _ONE_CPU.sub(" of each CPU", name)
 
 
 class LineObject(Model):

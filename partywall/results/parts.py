@@ -137,6 +137,7 @@ def _made(result: Result) -> tuple[object, ...]:
     return (
         result.kernel,
         result.environment,
+        result.measured_with,
         sharers(result),
         frozenset(one.topology for one in between(result)),
         frozenset(one.threshold for one in between(result)),

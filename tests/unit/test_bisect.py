@@ -371,6 +371,25 @@ def test_objects_are_meant_by_name_type_or_last_word(pattern: str, meant: bool) 
     assert matches(pattern, wall) == meant
 
 
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [
+        ("*node_data[0]", "*node_data[0]"),
+        ("kmalloc-8k: struct list_head[2]", "*list_head[2]"),
+        ("runqueues of CPU 3", "runqueues"),
+        ("runqueues of CPU 3", "runqueues of CPU 3"),
+        ("runqueues of CPU 3", "runqueues of each CPU"),
+    ],
+)
+def test_a_name_is_taken_as_a_report_has_it(name: str, pattern: str) -> None:
+    line = builders.named_wall(name)
+    found = line.model_copy(
+        update={"object": line.object.model_copy(update={"name": name, "type": None})}
+    )
+    assert matches(pattern, found)
+    assert not matches("node_data", found)
+
+
 def test_the_text_says_what_a_mail_needs(made: Callable[..., History]) -> None:
     there = made("2", "2", "0.5", "0")
     found = bisected(there)

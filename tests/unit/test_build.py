@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -313,28 +314,41 @@ def test_a_commit_of_something_else_is_no_tree_of_linux(tools: Path, linux: list
 
 
 @pytest.mark.parametrize("changed", [None, "content", "more", "fewer"])
-def test_a_kernel_that_is_built_again_stays_where_it_is(
+def test_a_kernel_that_is_built_again_has_a_place_of_its_own(
     tmp_path: Path, changed: str | None
 ) -> None:
-    new, place = tmp_path / "new", tmp_path / "kernel"
-    for folder in (new, place):
-        (folder / "lib").mkdir(parents=True)
-        (folder / "bzImage").write_text("image")
-        (folder / "lib" / "one.ko").write_text("module")
+    """Another job may be measuring the one before, which stays as it was for a day."""
+
+    def made() -> Path:
+        new = tmp_path / "new"
+        (new / "lib").mkdir(parents=True)
+        (new / "bzImage").write_text("image")
+        (new / "lib" / "one.ko").write_text("module")
+        return new
+
+    first = build._put(made(), tmp_path)
+    new = made()
     if changed == "content":
         (new / "lib" / "one.ko").write_text("MODULE")
     elif changed == "more":
         (new / "lib" / "two.ko").write_text("module")
     elif changed == "fewer":
         (new / "lib" / "one.ko").unlink()
-    wanted = {path.relative_to(new) for path in new.rglob("*")}
-    before = place.stat().st_ino
-    build._put(new, place)
-    assert (place.stat().st_ino == before) == (changed is None)
+    wanted = {path.relative_to(new): path.is_file() and path.read_text() for path in new.rglob("*")}
+    second = build._put(new, tmp_path)
+    assert (first == second) == (changed is None)
     assert not new.exists()
-    assert {path.relative_to(place) for path in place.rglob("*")} == wanted
-    if changed == "content":
-        assert (place / "lib" / "one.ko").read_text() == "MODULE"
+    there = {
+        path.relative_to(second): path.is_file() and path.read_text() for path in second.rglob("*")
+    }
+    assert there == wanted
+    assert (first / "lib" / "one.ko").read_text() == "module"
+    # What nobody used for a day goes with the next one.
+    os.utime(first, (0, 0))
+    os.utime(second, (0, 0))
+    third = build._put(made(), tmp_path)
+    assert third.exists()
+    assert second.exists() == (changed is None)
 
 
 PROGRAM = """

@@ -304,7 +304,9 @@ def test_a_job_that_may_only_read_does_not_fail(server: Server, tmp_path: Path) 
     assert done.stderr == "comment: none: this job may not (403 Forbidden)\n"
 
 
-def test_a_server_that_fails_is_asked_again_and_fails_no_job(server: Server, tmp_path: Path) -> None:
+def test_a_server_that_fails_is_asked_again_and_fails_no_job(
+    server: Server, tmp_path: Path
+) -> None:
     server.refuses = 500
     done = comment("<!-- partywall -->\n", tmp_path, **github(server, tmp_path))
     assert (done.returncode, done.stderr.count("\n")) == (0, 1)

@@ -351,6 +351,96 @@ def test_a_link_to_what_the_search_hides_shows_it(tmp_path: Path) -> None:
     assert "<title>true,false then false,false</title>" in done.stdout
 
 
+def test_a_kernel_without_a_figure_mends_nothing_and_ranks_no_object_lower() -> None:
+    """An operation that failed, or was not asked for, there."""
+    old = with_walls("6.1.1", fork={"label": 300.0}, pipe={"pages": 200.0})
+    new = with_walls("6.12.1", pipe={"pages": 200.0}).model_copy(
+        update={"failed": [Failure(title="fork", operation="one fork", why="it broke")]}
+    )
+    drawn = maps.draw([old, new])
+    assert [one.name for one in drawn.objects] == ["label", "pages"]
+    assert [one.unknown for one in drawn.objects] == [[0, 1], [0, 0]]
+    said = " ".join(printed(drawn).split())
+    assert "1 300 ? ? label" in said
+    assert view.UNKNOWN in said
+    assert ["label", "300 of 1, each 300", "?", ""] in cells(
+        map_markdown.render(drawn, everything=False)
+    )
+    text = page.render(drawn)
+    assert "1 operation with a figure on both, 0 of which differ" in text
+    assert "1 without." in text
+    # Where a part of its operations is not known it may be a wall of more.
+    more = with_walls("6.1.1", fork={"label": 300.0}, pipe={"label": 200.0})
+    other = new.model_copy(
+        update={"workloads": with_walls("6.12.1", pipe={"label": 2.0}).workloads}
+    )
+    assert "2 300 1? 2.00 label" in " ".join(printed(maps.draw([more, other])).split())
+
+
+def test_a_wall_that_went_is_told_though_another_one_came_in_its_place() -> None:
+    drawn = maps.draw(
+        [with_walls("6.1.1", fork={"label": 4.0}), with_walls("7.3.0", fork={"pages": 4.0})]
+    )
+    (change,) = changes(drawn)
+    assert (change.gone, change.come, change.moves) == (("label",), ("pages",), False)
+    assert "gone: label; new: pages" in page.render(drawn)
+    assert ["fork", "4.00", "4.00", "gone: label; new: pages"] in cells(
+        map_markdown.render(drawn, everything=False)
+    )
+
+
+def test_the_variables_of_each_cpu_are_one_object() -> None:
+    walls = {"runqueues of CPU 3": 2.0, "runqueues of CPU 11": 1.0}
+    (one,) = maps.draw([with_walls("6.1.1", fork=walls)]).objects
+    assert one.name == "runqueues of each CPU"
+    assert one.reach[0] is not None
+    assert (one.reach[0].operations, one.reach[0].most) == (1, 3.0)
+
+
+def test_results_of_older_versions_are_told_and_no_part_of_newer_ones() -> None:
+    older = OLD.model_copy(update={"measured_with": "partywall.result/3", "lacks": ["turns"]})
+    newer = with_walls("6.1.1", exec={"label": 1.0})
+    drawn = maps.draw([older, newer])
+    assert len(drawn.kernels) == 2
+    for text in (
+        " ".join(printed(drawn).split()),
+        page.render(drawn),
+        map_markdown.render(drawn, everything=False),
+    ):
+        assert "saved as partywall.result/3, which lacks turns" in text
+        assert view.otherwise(drawn) in text
+    assert view.otherwise(maps.draw([OLD, NEW])) == ""
+
+
+def test_a_row_names_the_objects_of_the_kernel_where_it_moves_most() -> None:
+    drawn = maps.draw(
+        [with_walls("6.1.1", fork={"tiny": 0.4}), with_walls("7.3.0", fork={"huge": 300.0})]
+    )
+    assert "0.40 300 fork huge 300" in " ".join(printed(drawn).split())
+
+
+def test_a_mend_says_of_which_operations_and_kernels_it_is() -> None:
+    columns = [{"fork": 1.0, "pipe": 1.0}, {"fork": 1.0}]
+    releases = ["6.1.1", "6.12.1-cloud-amd64"]
+    both = [(0, "fork"), (0, "pipe"), (1, "fork")]
+    assert maps._mended("a patch", both, columns, releases) == "a patch"
+    assert maps._mended("a patch", both[1:], columns, releases) == "a patch (1 of 2 operations)"
+    assert maps._mended("a patch", both[:2], columns, releases) == "a patch (on 6.1)"
+    alike = ["6.1.1", "6.1.2"]
+    assert maps._mended("a patch", both[:1], columns, alike) == (
+        "a patch (1 of 2 operations, on 6.1.1)"
+    )
+
+
+def test_what_nobody_looked_at_is_not_none() -> None:
+    nothing = Memory(operations=256, least=0.02, grown=[])
+    looked = builders.result(builders.workload("dup", [], memory=nothing))
+    said = " ".join(printed(maps.draw([looked, NEW])).split())
+    assert "none not measured: 3 operations on 7.3.0" in said
+    text = map_markdown.render(maps.draw([looked, NEW]), everything=False)
+    assert "none\n\nnot measured: 3 operations on 7.3.0" in text
+
+
 def test_names_in_a_page_are_text() -> None:
     evil = "<script>alert(1)</script>"
     text = page.render(maps.draw([with_walls("6.1.1", pipe={evil: 1.0})]))
@@ -494,6 +584,9 @@ def test_a_variable_of_each_cpu_is_one_object() -> None:
         (["--kernel", "debian"] * 27, "27 kernels are more than a map has room for"),
         (["--mix", "signal"], "it has to be OPERATION=WEIGHT"),
         (["--mix", "signal=0"], "the weight above 0"),
+        (["--mix", "signal=1", "--mix", "signal=2"], "signal has a weight already"),
+        (["--mix", "signal=1e308", "--mix", "fork=1e308"], "the weights are too large"),
+        (["-w", "fork", "--beside", "signal", "--results", "x"], "--beside saves no result"),
         (["--beside", "signal"], "--beside takes one kernel and -w"),
         (["-w", "no-such"], "no workload 'no-such'"),
         (["-n", "1"], "no neighbour"),
@@ -623,7 +716,8 @@ def test_the_tables_of_a_map_are_markdown(tmp_path: Path) -> None:
     assert ["walls", "2", "1"] in rows
     assert ["not measured", "0", "1"] in rows
     assert "From `6.1.1` to `7.3.0`, of 3 operations with a figure on both: 1 move less" in text
-    assert ["fork", "2.00", "0"] in rows
+    assert ["fork", "2.00", "0", "gone: label"] in rows
+    assert "of 1 a wall of more than that half came or went" in text
     assert ["label", "6.00 of 2, each 2.00 to 4.00", "4.00 of 1, each 4.00", ""] in rows
     assert ["node", "0.10 of 1, each 0.10", "-", ""] in rows
     assert ["pipe", "4.10", "4.00", "label 4.00, node 0.10"] in rows
@@ -638,8 +732,9 @@ def test_each_pair_of_neighbours_is_compared_in_markdown() -> None:
     none = ": 0 move less, 0 more, each by more than half a transfer"
     assert f"From `6.1.1` to `6.6.1`, of 2 operations with a figure on both{none}" in text
     assert f"From `6.6.1` to `7.3.0`, of 2 operations with a figure on both{none}" in text
-    # What a kernel between has no figure of is in the table alone.
-    assert ["fork", "2.00", "failed", "0"] in cells(text)
+    # Where a kernel between has no figure, those beside it are held against each other.
+    assert "From `6.1.1` to `7.3.0`, of 3 operations with a figure on both, where what" in text
+    assert ["fork", "2.00", "failed", "0", "gone: label"] in cells(text)
     assert ["fork", "6.6.1", ""] in cells(text)
 
 

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import pairwise
 
 from partywall import __version__
-from partywall.advice.changes import changes
+from partywall.advice.changes import changes, compared
 from partywall.advice.map import Cell, Map, Operation
 from partywall.report import map as view
 from partywall.report.html import pages
+from partywall.report.words import count
 
 OBJECTS, CHANGES = 40, 40
 """Objects, and operations that differ between kernels, before what opens."""
@@ -37,6 +40,25 @@ def families(found: Map) -> dict[str, list[Operation]]:
     return grouped
 
 
+def walls(one: Operation) -> str:
+    """Return the objects that are a wall of an operation on any kernel, a line each."""
+    names = (share.object for cell in one.cells if cell for share in cell.walls)
+    return "\n".join(dict.fromkeys(names))
+
+
+def pairs(found: Map) -> Iterator[str]:
+    """Yield for neighbouring kernels of how many operations it is known whether they differ."""
+    every = changes(found)
+    for before, after in pairwise(range(len(found.kernels))):
+        both = compared(found, before, after)
+        differ = sum((one.before, one.after) == (before, after) for one in every)
+        yield (
+            f"{found.labels[before]} to {found.labels[after]}: "
+            f"{count(both, 'operation')} with a figure on both, {differ} of which differ by more "
+            f"than who meets whom makes of a figure; {len(found.operations) - both} without."
+        )
+
+
 def render(found: Map) -> str:
     """Return the page. Equal maps give equal pages."""
     return (
@@ -47,6 +69,13 @@ def render(found: Map) -> str:
             objects=found.objects[:OBJECTS],
             others=found.objects[OBJECTS:],
             changes=changes(found),
+            pairs=list(pairs(found)),
+            unknown=view.UNKNOWN if any(map(any, (one.unknown for one in found.objects))) else "",
+            operations=view.operations,
+            walls=walls,
+            worst=view.worst,
+            older=view.older,
+            otherwise=view.otherwise(found),
             shown=CHANGES,
             families=families(found),
             heat=heat,
