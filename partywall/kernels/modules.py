@@ -103,6 +103,16 @@ def module_closure(
     return list(order.values())
 
 
+def debug_files(folder: Path, names: Iterable[str]) -> list[Path]:
+    """Return the files below a folder that have debug information of these modules.
+
+    A distribution has thousands of others there.
+    """
+    wanted = set(names)
+    files = [*folder.rglob("*.ko"), *folder.rglob("*.ko.debug")]
+    return sorted(path for path in files if _stem(path) in wanted)
+
+
 def release_of(directory: Path) -> str | None:
     """Release that the modules in a folder were built for."""
     for path in sorted(directory.rglob("*.ko*")):

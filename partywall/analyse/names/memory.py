@@ -12,9 +12,9 @@ import asyncio
 import logging
 import re
 import struct
-from pathlib import Path
 
 import drgn
+from drgn.helpers.linux.module import for_each_module
 from qemu.qmp import QMPError
 
 from partywall.analyse.names.lines import Learned
@@ -23,6 +23,7 @@ from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.guest import Guest
 from partywall.guest.qmp import connected
 from partywall.kernels import Kernel
+from partywall.kernels.modules import debug_files
 
 _TIMEOUT = 30
 
@@ -86,10 +87,10 @@ def attach(guest: Guest, kernel: Kernel) -> drgn.Program:
     try:
         prog.set_qemu_qmp(str(guest.qmp))
         prog.set_linux_kernel_custom(vmcoreinfo, True)
-        files: list[Path] = [kernel.vmlinux]
+        prog.load_debug_info([kernel.vmlinux])
         if kernel.debug_modules is not None:
-            files += sorted(kernel.debug_modules.rglob("*.ko"))
-        prog.load_debug_info(files)
+            loaded = {one.name.string_().decode() for one in for_each_module(prog)}
+            prog.load_debug_info(debug_files(kernel.debug_modules, loaded))
     except drgn.MissingDebugInfoError as error:
         raise UsageProblem(f"{kernel.vmlinux}: {str(error).splitlines()[0]}") from error
     except (OSError, ValueError, LookupError, drgn.FaultError) as error:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A kernel whose files are on this machine: ``--kernel PATH --vmlinux PATH``.
 
-In the folder that a kernel was built in its vmlinux is found by itself.
+In the folder that a kernel was built in its vmlinux is found by itself. Of distributions'
+packages the debug information of modules is found beside that of the kernel.
 """
 
 from __future__ import annotations
@@ -93,11 +94,28 @@ def _vmlinux(image: Path, release: str) -> Path | None:
     return next((path for path in found if path.is_file()), None)
 
 
-def _config(vmlinux: Path, release: str) -> str | None:
-    for path in (vmlinux.parent / ".config", vmlinux.parent / f"config-{release}"):
+def _config(vmlinux: Path, image: Path, release: str) -> str | None:
+    beside = [folder / f"config-{release}" for folder in (vmlinux.parent, image.absolute().parent)]
+    # Fedora has image and configuration in lib/modules/RELEASE.
+    if image.absolute().parent.name == release:
+        beside.append(image.absolute().parent / "config")
+    for path in (vmlinux.parent / ".config", *beside):
         if path.is_file():
             return path.read_text(errors="replace")
     return embedded_config(vmlinux)
+
+
+def _debug_modules(vmlinux: Path, release: str) -> Path | None:
+    """Where a distribution has what is told of modules, for who has its vmlinux.
+
+    Fedora: ``lib/modules/RELEASE/vmlinux``, and ``*.ko.debug`` below. Ubuntu and Debian:
+    ``boot/vmlinux-RELEASE``, and ``lib/modules/RELEASE`` beside boot.
+    """
+    folder = vmlinux.absolute().parent
+    for place in (folder, folder.parent / "lib" / "modules" / release):
+        if place.name == release and (place / "kernel").is_dir():
+            return place
+    return None
 
 
 def get(request: Request, progress: Progress) -> Kernel:
@@ -126,6 +144,6 @@ def get(request: Request, progress: Progress) -> Kernel:
         image=image,
         vmlinux=vmlinux,
         modules=modules,
-        debug_modules=modules,
-        config=_config(vmlinux, release),
+        debug_modules=_debug_modules(vmlinux, release) or modules,
+        config=_config(vmlinux, image, release),
     )
