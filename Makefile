@@ -59,7 +59,7 @@ soak: setup-dev
 	.venv/bin/pytest tests/kernel -m soak
 	.venv/bin/python tests/kernel/soak.py --minutes $(MINUTES)
 
-# Walls that others found and mended, on three kernels of Debian's (docs/known-walls.md): an hour, and
+# Walls that others found and mended, on three kernels of Debian's and two built ones (docs/known-walls.md): an hour, and
 # 700 MB of downloads once. CASES names some of them; --saved scores what was measured.
 CASES =
 .PHONY: known

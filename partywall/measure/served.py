@@ -41,6 +41,6 @@ def requests(console: str, topology: Topology, containers: range | None = None) 
     if least < LEAST or (not alone and most > MOST * sum(mine)):
         raise EnvironmentProblem(
             f"windows had {least:.0f} requests in one container and {most:.0f} in another",
-            "make them longer with --ops",
+            "take more containers with -n; of a program of yours, longer windows with --ops",
         )
     return max(1, round(sum(mine) / (len(mine) * topology.cpus)))

@@ -77,6 +77,17 @@ def test_what_0_3_0_saved_is_read_and_has_no_field_more_without_a_new_version() 
     assert (json.loads(document.dump(read)) == saved) == same
 
 
+def test_what_0_4_0_saved_is_read_and_has_no_field_more_without_a_new_version() -> None:
+    # By the program as it was released: check -n 3 -w signal -w netns -w redis.
+    packed = Path(__file__).parent / "saved" / "0.4.0-signal+netns+redis.json.gz"
+    saved = json.loads(gzip.decompress(packed.read_bytes()))
+    read = store.load(packed)
+    assert read.environment.partywall == "0.4.0"
+    assert all(one.in_turn is not None for one in read.workloads)
+    same = saved["schema"] == upgrade.CURRENT
+    assert (json.loads(document.dump(read)) == saved) == same
+
+
 def test_the_name_tells_when_which_kernel_and_which_workloads(tmp_path: Path) -> None:
     name = store.save(RESULT, tmp_path).name
     assert name == "20260301T120000Z-6.12.117+deb12-cloud-amd64-signal.json.gz"
@@ -327,7 +338,12 @@ def test_an_empty_result_is_kept_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["0.1.0-signal.json.gz", "0.2.0-signal+netns.json.gz", "0.3.0-signal+netns+redis.json.gz"],
+    [
+        "0.1.0-signal.json.gz",
+        "0.2.0-signal+netns.json.gz",
+        "0.3.0-signal+netns+redis.json.gz",
+        "0.4.0-signal+netns+redis.json.gz",
+    ],
 )
 @pytest.mark.parametrize(
     "words",
