@@ -66,10 +66,11 @@ def check_path(path: Path) -> None:
     UsageProblem if its ending is none of a result's, or a folder is in its place;
     EnvironmentProblem if its folder can't be made or written.
     """
-    if not is_name(path.name) or path.is_dir():
-        raise UsageProblem(
-            f"{path} is no name for a result", f"take one that ends in .json or {ENDING}"
-        )
+    with cache.file_errors("writing a result", path.parent):
+        if not is_name(path.name) or path.is_dir():
+            raise UsageProblem(
+                f"{path} is no name for a result", f"take one that ends in .json or {ENDING}"
+            )
     cache.check_place(path, "writing a result")
 
 
