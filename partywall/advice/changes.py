@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -48,8 +49,22 @@ class Change:
 
 
 def compared(found: Map, before: int, after: int) -> int:
-    """Return how many operations have a figure on both of two kernels."""
-    return sum(_has(one.cells[before]) and _has(one.cells[after]) for one in found.operations)
+    """Return of how many operations two kernels are held against each other.
+
+    Those have a figure on both, and on none between them.
+    """
+    return sum(
+        _has(one.cells[before])
+        and _has(one.cells[after])
+        and not any(map(_has, one.cells[before + 1 : after]))
+        for one in found.operations
+    )
+
+
+def pairs_of(found: Map, every: Iterable[Change]) -> list[tuple[int, int]]:
+    """Return the kernels that are held against each other: neighbours, and others if need be."""
+    others = sorted({(one.before, one.after) for one in every})
+    return list(dict.fromkeys([*pairwise(range(len(found.kernels))), *others]))
 
 
 def changes(found: Map) -> list[Change]:

@@ -112,7 +112,7 @@ class Reach(Model):
 
 
 class Object(Model):
-    """An object that is a wall, with its reach on each kernel; null where it is seen to be none.
+    """An object that is a wall, with its reach on each kernel; null where it was seen as none.
 
     Where each CPU has one they are one object.
     """
@@ -163,12 +163,7 @@ class Map(Document):
     @property
     def labels(self) -> list[str]:
         """What kernels are called: releases, with letters where one has several columns."""
-        releases = [one.kernel.release for one in self.kernels]
-        times = Counter(releases)
-        return [
-            f"{release} ({letter})" if times[release] > 1 else release
-            for release, letter in zip(releases, LETTERS, strict=False)
-        ]
+        return labels([one.kernel.release for one in self.kernels])
 
     @property
     def again(self) -> list[str]:
@@ -176,6 +171,15 @@ class Map(Document):
         times = Counter(one.kernel.release for one in self.kernels)
         named = zip(LETTERS, self.kernels, strict=False)
         return [letter for letter, one in named if times[one.kernel.release] > 1]
+
+
+def labels(releases: Sequence[str]) -> list[str]:
+    """Return what kernels of these releases are called, with letters where there are several."""
+    times = Counter(releases)
+    return [
+        f"{release} ({letter})" if times[release] > 1 else release
+        for release, letter in zip(releases, LETTERS, strict=False)
+    ]
 
 
 def draw(results: Sequence[Result], mix: Mapping[str, float] | None = None) -> Map:
@@ -224,7 +228,7 @@ def draw(results: Sequence[Result], mix: Mapping[str, float] | None = None) -> M
             for result, number in zip(results, sharers, strict=True)
         ],
         operations=operations,
-        objects=_objects(operations, [result.kernel.release for result in results], whole),
+        objects=_objects(operations, labels([one.kernel.release for one in results]), whole),
         mix=weights,
         lacks=lacks,
         threshold=threshold,
@@ -347,7 +351,7 @@ def _shares(workload: WorkloadResult, advice: Advice) -> list[Share]:
 
 
 def _objects(
-    operations: list[Operation], releases: list[str], weights: dict[str, float]
+    operations: list[Operation], names: list[str], weights: dict[str, float]
 ) -> list[Object]:
     """All objects, what costs most first: of each operation what its kernels have on average.
 
@@ -355,24 +359,24 @@ def _objects(
     """
     uses: dict[str, list[dict[str, float]]] = {}
     mends: dict[str, dict[str, list[tuple[int, str]]]] = defaultdict(lambda: defaultdict(list))
-    known = [{one.title for one in operations if _has(one.cells[n])} for n in range(len(releases))]
+    known = [{one.title for one in operations if _has(one.cells[n])} for n in range(len(names))]
     for operation in operations:
         for number, cell in enumerate(operation.cells):
             for share in cell.walls if cell else ():
-                there = uses.setdefault(share.object, [{} for _ in releases])
+                there = uses.setdefault(share.object, [{} for _ in names])
                 there[number][operation.title] = share.transfers
                 for mend in share.mends:
-                    # Of which release patches are made is told where one operation is.
-                    words = _MADE.sub("", mend)
-                    mends[share.object][words].append((number, operation.title))
+                    mends[share.object][mend].append((number, operation.title))
     ranked = []
     for name, columns in uses.items():
         titles = dict.fromkeys(title for there in columns for title in there)
+        # What the mix has none of is known to be nothing of it.
+        asked = [title for title in titles if not weights or title in weights]
         found = Object(
             name=name,
             reach=[_reach(there, weights) for there in columns],
-            unknown=[len(titles.keys() - has) for has in known],
-            mends=[_mended(*one, columns, releases) for one in mends[name].items()],
+            unknown=[sum(title not in has for title in asked) for has in known],
+            mends=[_mended(*one, columns, names) for one in _merged(mends[name]).items()],
         )
         rank = 0.0
         for title in titles:
@@ -390,23 +394,32 @@ def _has(cell: Cell | None) -> bool:
     return cell is not None and cell.failed is None
 
 
+def _merged(mends: dict[str, list[tuple[int, str]]]) -> dict[str, list[tuple[int, str]]]:
+    """Mends in words, those once that some kernel has patches for and others not."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for words, where in mends.items():
+        plain = _MADE.sub("", words)
+        found.setdefault(plain if plain in mends else words, []).extend(where)
+    return found
+
+
 def _mended(
     words: str,
     mended: list[tuple[int, str]],
     columns: list[dict[str, float]],
-    releases: list[str],
+    names: list[str],
 ) -> str:
     """A mend in words: of how many of the object's operations, and on which kernels, if not all."""
     there = [number for number, titles in enumerate(columns) if titles]
     on = sorted({number for number, _ in mended})
-    shares = [(len(columns[n]), sum(number == n for number, _ in mended)) for n in on]
-    parts_of = [(of, some) for of, some in shares if some < of]
-    said = ["{1} of {0} operations".format(*max(parts_of))] if parts_of else []
+    shares = {(sum(n == number for n, _ in mended), len(columns[number])) for number in on}
+    parts_of = sorted(share for share in shares if share[0] < share[1])
+    said = [f"{some} of {of} operations" for some, of in parts_of[:1]]
+    said = ["some of the operations"] if len(shares) > 1 and parts_of else said
     if on != there:
-        versions = [".".join(map(str, version(one))) or one for one in releases]
-        alone = [versions.count(one) == 1 for one in versions]
-        names = [v if single else r for v, r, single in zip(versions, releases, alone, strict=True)]
-        said.append(f"on {' and '.join(dict.fromkeys(names[number] for number in on))}")
+        versions = [".".join(map(str, version(one))) or one for one in names]
+        short = versions if len(set(versions)) == len(versions) else names
+        said.append(f"on {' and '.join(short[number] for number in on)}")
     return f"{words} ({', '.join(said)})" if said else words
 
 

@@ -240,8 +240,9 @@ def html_option(what: str) -> Callable[[FC], FC]:
 def checked(check: Callable[[Path], None]) -> Callable[..., Path | None]:
     """A callback that looks at a path before anything boots: an error if nothing can be there."""
 
-    def callback(ctx: object, param: object, path: Path | None) -> Path | None:
-        if path is not None:
+    def callback(ctx: click.Context, param: object, path: Path | None) -> Path | None:
+        # A shell that completes a line makes no folders.
+        if path is not None and not ctx.resilient_parsing:
             check(path)
         return path
 

@@ -167,7 +167,9 @@ def download(package: Package, into: Path, progress: Progress) -> Path:
         why = re.sub(r"https?://\S+", "the archive", errors[0][2:].strip()) if errors else "no file"
         raise EnvironmentProblem(
             f"downloading {package.name} failed: {why[:160]}",
-            f"see that the network and apt's sources work; {packages.REFRESH}",
+            "see that the network works and run this again"
+            if package.suite
+            else f"see that the network and apt's sources work; {packages.REFRESH}",
         )
     return files[0]
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
-from partywall.kernels import bisect, series
+from partywall.kernels import bisect, kept, series
 from partywall.kernels.git import GitProblem, git
 from partywall.kernels.kernel import BZIMAGE, Kernel
 from partywall.kernels.make import ENVIRONMENT, Make, compiler_version
@@ -392,31 +392,6 @@ def _require_linux(tree: Path, name: str) -> None:
         raise UsageProblem(f"{name} is no tree of Linux", "partywall kernel-tree DIR makes one")
 
 
-_KEPT_FOR = 24 * 3600.0
-"""Seconds after its last use for which a build of a tree stays beside the newer ones."""
-
-
-def _put(new: Path, output: Path) -> Path:
-    """Put a build into a folder named by what is in it, and return that.
-
-    Another job may be measuring the last one, which stays for a day.
-    """
-    total = hashlib.sha256()
-    for name in sorted(path.relative_to(new) for path in new.rglob("*") if path.is_file()):
-        total.update(f"{name} {hashlib.sha256((new / name).read_bytes()).hexdigest()}\n".encode())
-    place = output / f"kernel-{total.hexdigest()[:16]}"
-    if place.exists():
-        shutil.rmtree(new)
-    else:
-        new.rename(place)
-    place.touch()
-    # An older version of this program had one for all builds.
-    for old in [output / "kernel", *output.glob("kernel-*")]:
-        if old != place and old.exists() and time.time() - old.stat().st_mtime > _KEPT_FOR:
-            shutil.rmtree(old, ignore_errors=True)
-    return place
-
-
 def from_tree(tree: Path, variant: Variant, progress: Progress) -> Kernel:
     """The kernel of a tree of yours. Only what changed since last time is compiled.
 
@@ -445,5 +420,5 @@ def from_tree(tree: Path, variant: Variant, progress: Progress) -> Kernel:
             new.mkdir()
             make = Make(tree, log, output / "obj")
             _compile(make, config, over, "-tree", new, title, progress)
-            place = _put(new, output)
+            place = kept.put(new, output)
     return _kernel(place, f"tree {tree}{variant.suffix}")

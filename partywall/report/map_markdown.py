@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 
-from partywall.advice.changes import changes, compared
+from partywall.advice.changes import changes, compared, pairs_of
 from partywall.advice.map import Map, Object, Operation, Reach, Stays
 from partywall.report import map as view
 from partywall.report.marked import code, heads, row
@@ -76,16 +75,14 @@ def _changes(found: Map, everything: bool) -> Iterator[str]:
     if said := view.otherwise(found):
         yield f"- {said}"
         yield ""
-    # Where a kernel between two has no figure these are held against each other.
-    others = sorted({(one.before, one.after) for one in every})
-    for before, after in dict.fromkeys([*pairwise(range(len(found.kernels))), *others]):
+    for before, after in pairs_of(found, every):
         labels = code(found.labels[before]), code(found.labels[after])
         those = [one for one in every if (one.before, one.after) == (before, after)]
         moves = [one for one in those if one.moves]
         less = sum(one.now < one.was for one in moves)
         both = count(compared(found, before, after), "operation")
         turned = sum(bool(one.objects) for one in those)
-        between = ", where what lies between has no figure" if after - before > 1 else ""
+        between = " and none between" if after - before > 1 else ""
         yield (
             f"From {labels[0]} to {labels[1]}, of {both} with a figure on both{between}: "
             f"{less} move less, {len(moves) - less} more, each by more than half a transfer "

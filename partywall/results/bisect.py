@@ -124,16 +124,16 @@ def matches(pattern: str, what: Wall | Line) -> bool:
     """Tell whether an object is meant: by its name, its type, or the last word of either."""
     named = what.object if isinstance(what, Line) else what
     names = [name for name in (named.name, named.type) if name]
-    # A variable that each CPU has is meant whichever one's it is.
-    names += [
-        one
-        for name in names
-        for one in (each_cpu(name), each_cpu(name).removesuffix(" of each CPU"))
-    ]
-    names += [name.split()[-1] for name in names if name.split()]
+    words = [name.split()[-1] for name in names if name.split()]
+    # A variable that each CPU has is one object, whichever one's it is.
+    every = [each_cpu(name) for name in names]
+    bare = [name.removesuffix(" of each CPU") for name in every]
     # What a name has of brackets is part of it, as in *node_data[0].
-    escaped = pattern.replace("[", "[[]")
-    return any(name == pattern or fnmatchcase(name, escaped) for name in names)
+    escaped = each_cpu(pattern).replace("[", "[[]")
+    return any(
+        name in (pattern, each_cpu(pattern)) or fnmatchcase(name, escaped)
+        for name in [*names, *words, *every, *bare]
+    )
 
 
 def transfers(result: WorkloadResult, pattern: str) -> float:

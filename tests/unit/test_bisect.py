@@ -378,6 +378,7 @@ def test_objects_are_meant_by_name_type_or_last_word(pattern: str, meant: bool) 
         ("kmalloc-8k: struct list_head[2]", "*list_head[2]"),
         ("runqueues of CPU 3", "runqueues"),
         ("runqueues of CPU 3", "runqueues of CPU 3"),
+        ("runqueues of CPU 3", "runqueues of CPU 5"),
         ("runqueues of CPU 3", "runqueues of each CPU"),
     ],
 )
@@ -388,6 +389,7 @@ def test_a_name_is_taken_as_a_report_has_it(name: str, pattern: str) -> None:
     )
     assert matches(pattern, found)
     assert not matches("node_data", found)
+    assert not matches("CPU", found)
 
 
 def test_the_text_says_what_a_mail_needs(made: Callable[..., History]) -> None:

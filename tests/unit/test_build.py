@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Quiet
-from partywall.kernels import Request, bisect, build
+from partywall.kernels import Request, bisect, build, kept
 from partywall.kernels.git import git
 from partywall.kernels.make import Make, first_error
 from partywall.kernels.sources import built
@@ -326,7 +326,7 @@ def test_a_kernel_that_is_built_again_has_a_place_of_its_own(
         (new / "lib" / "one.ko").write_text("module")
         return new
 
-    first = build._put(made(), tmp_path)
+    first = kept.put(made(), tmp_path)
     new = made()
     if changed == "content":
         (new / "lib" / "one.ko").write_text("MODULE")
@@ -335,7 +335,7 @@ def test_a_kernel_that_is_built_again_has_a_place_of_its_own(
     elif changed == "fewer":
         (new / "lib" / "one.ko").unlink()
     wanted = {path.relative_to(new): path.is_file() and path.read_text() for path in new.rglob("*")}
-    second = build._put(new, tmp_path)
+    second = kept.put(new, tmp_path)
     assert (first == second) == (changed is None)
     assert not new.exists()
     there = {
@@ -346,7 +346,7 @@ def test_a_kernel_that_is_built_again_has_a_place_of_its_own(
     # What nobody used for a day goes with the next one.
     os.utime(first, (0, 0))
     os.utime(second, (0, 0))
-    third = build._put(made(), tmp_path)
+    third = kept.put(made(), tmp_path)
     assert third.exists()
     assert second.exists() == (changed is None)
 

@@ -40,7 +40,9 @@ check) while [ $# -gt 0 ]; do
 done
 [ ! -e "$tree/left" ] || exit 9
 touch "$tree/left"
-cp "$tree/Makefile" "$output" ;;
+cp "$tree/Makefile" "$output"
+# What refreshes a suite's lists, as they are old.
+[ -z "${FRESH:-}" ] || echo "$FRESH" >"$FRESH" ;;
 diff) echo "### Walls: $(cat "$2") $(cat "$3")"; cmp -s "$2" "$3" ;;
 compare) echo page >"$5" ;;
 esac
@@ -141,6 +143,20 @@ def test_a_newer_configuration_of_debians_is_another_base(job: Job, tmp_path: Pa
         assert job.checks() == checks
 
 
+def test_base_and_change_are_measured_by_one_configuration(job: Job) -> None:
+    """Also where lists of a suite are refreshed as the change is measured."""
+    job()
+    lists = job.tree / ".partywall/cache/partywall/apt/trixie-backports/lists"
+    lists.mkdir(parents=True)
+    fresh = {"FRESH": str(lists / "mirror_main_binary-amd64_Packages")}
+    # The change, and the base again: the one that was kept is of other lists.
+    assert job(**fresh).returncode == 0
+    assert job.checks() == 2
+    assert job(**fresh).returncode == 0
+    assert job.checks() == 1
+    assert job.out("before.json.gz") == "before"
+
+
 def test_workloads_may_be_of_several_lines(job: Job) -> None:
     job(WALLS_WORKLOADS="signal overlay\nfork\n")
     assert "--workload signal --workload overlay --workload fork" in job.calls.read_text()
@@ -187,6 +203,8 @@ class Server:
     kept: list[dict[str, Any]] = field(default_factory=list)
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     refuses: int = 0
+    answers: bytes | None = None
+    """In place of what it has; half of a list is cut short."""
     address: str = ""
 
 
@@ -210,9 +228,10 @@ def server() -> Iterator[Server]:
                 data = None
             else:
                 one["body"] = body
-            said = json.dumps(data).encode()
+            said = json.dumps(data).encode() if state.answers is None else state.answers
             self.send_response(state.refuses or (403 if data is None else 200))
-            self.send_header("Content-Length", str(len(said)))
+            cut = 10 if state.answers == b"[{" else 0
+            self.send_header("Content-Length", str(len(said) + cut))
             self.end_headers()
             self.wfile.write(said)
 
@@ -311,6 +330,16 @@ def test_a_server_that_fails_is_asked_again_and_fails_no_job(
     done = comment("<!-- partywall -->\n", tmp_path, **github(server, tmp_path))
     assert (done.returncode, done.stderr.count("\n")) == (0, 1)
     assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize("answers", [b"[{", b"{}x", b'{"message": "odd"}', b'["odd"]'])
+def test_a_server_whose_answer_is_odd_fails_no_job(
+    server: Server, tmp_path: Path, answers: bytes
+) -> None:
+    server.answers = answers
+    done = comment("<!-- partywall -->\n", tmp_path, **github(server, tmp_path))
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1), done.stderr
+    assert done.stderr.startswith("comment: none: ")
 
 
 def test_without_a_change_there_is_no_comment(server: Server, tmp_path: Path) -> None:

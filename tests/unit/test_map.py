@@ -337,10 +337,15 @@ def test_a_link_to_what_the_search_hides_shows_it(tmp_path: Path) -> None:
     </script></body>"""
     path = tmp_path / "page.html"
     path.write_text(text.replace("</body>", steps))
+    assert "<title>true,false then false,false</title>" in in_browser(path)
+
+
+def in_browser(path: Path) -> str:
+    """Return a page as it is once its scripts ran."""
     done = subprocess.run(
         [
             *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
-            *(f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=2000"),
+            *(f"--user-data-dir={path.parent / 'profile'}", "--virtual-time-budget=2000"),
             *("--dump-dom", path.as_uri()),
         ],
         capture_output=True,
@@ -348,7 +353,7 @@ def test_a_link_to_what_the_search_hides_shows_it(tmp_path: Path) -> None:
         timeout=120,
         check=True,
     )
-    assert "<title>true,false then false,false</title>" in done.stdout
+    return done.stdout
 
 
 def test_a_kernel_without_a_figure_mends_nothing_and_ranks_no_object_lower() -> None:
@@ -368,7 +373,6 @@ def test_a_kernel_without_a_figure_mends_nothing_and_ranks_no_object_lower() -> 
     )
     text = page.render(drawn)
     assert "1 operation with a figure on both, 0 of which differ" in text
-    assert "1 without." in text
     # Where a part of its operations is not known it may be a wall of more.
     more = with_walls("6.1.1", fork={"label": 300.0}, pipe={"label": 200.0})
     other = new.model_copy(
@@ -424,12 +428,35 @@ def test_a_mend_says_of_which_operations_and_kernels_it_is() -> None:
     releases = ["6.1.1", "6.12.1-cloud-amd64"]
     both = [(0, "fork"), (0, "pipe"), (1, "fork")]
     assert maps._mended("a patch", both, columns, releases) == "a patch"
-    assert maps._mended("a patch", both[1:], columns, releases) == "a patch (1 of 2 operations)"
+    some = maps._mended("a patch", both[1:], columns, releases)
+    assert some == "a patch (some of the operations)"
+    one = maps._mended("a patch", both[1:2], columns[:1], releases[:1])
+    assert one == "a patch (1 of 2 operations)"
     assert maps._mended("a patch", both[:2], columns, releases) == "a patch (on 6.1)"
+    again = maps._mended("a patch", both[:2], columns, ["6.1.1 (A)", "6.1.1 (B)"])
+    assert again == "a patch (on 6.1.1 (A))"
     alike = ["6.1.1", "6.1.2"]
     assert maps._mended("a patch", both[:1], columns, alike) == (
         "a patch (1 of 2 operations, on 6.1.1)"
     )
+
+
+def test_patches_for_another_release_are_told_as_such_unless_a_kernel_has_its_own() -> None:
+    ours, other = "series a/0001: less", "series a/0001: less; made for Linux 6.12"
+    assert maps._merged({other: [(0, "fork")]}) == {other: [(0, "fork")]}
+    merged = maps._merged({other: [(0, "fork")], ours: [(1, "fork")]})
+    assert merged == {ours: [(0, "fork"), (1, "fork")]}
+    bare = "series a/0001: made for Linux 6.12"
+    assert maps._merged({bare: [(0, "fork")], "series a/0001": [(1, "fork")]}) == {
+        "series a/0001": [(0, "fork"), (1, "fork")]
+    }
+
+
+def test_what_a_mix_has_none_of_is_nothing_and_not_unknown() -> None:
+    old = with_walls("6.1.1", fork={"label": 300.0}, pipe={"pages": 200.0})
+    new = with_walls("6.12.1", pipe={"pages": 200.0})
+    drawn = maps.draw([old, new], {"pipe": 1.0})
+    assert {one.name: one.unknown for one in drawn.objects} == {"label": [0, 0], "pages": [0, 0]}
 
 
 def test_what_nobody_looked_at_is_not_none() -> None:
@@ -439,6 +466,21 @@ def test_what_nobody_looked_at_is_not_none() -> None:
     assert "none not measured: 3 operations on 7.3.0" in said
     text = map_markdown.render(maps.draw([looked, NEW]), everything=False)
     assert "none\n\nnot measured: 3 operations on 7.3.0" in text
+
+
+def test_an_objects_name_shows_the_operations_that_it_is_a_wall_of(tmp_path: Path) -> None:
+    """And no other one in whose text its words are."""
+    walls = {"label": 4.0, "label of pages": 2.0}
+    text = page.render(maps.draw([with_walls("6.1.1", pipe=walls, fork={"label of pages": 2.0})]))
+    steps = """<script>
+    const links = [...document.querySelectorAll("a[data-object]")];
+    links.find((a) => a.textContent === "label").click();
+    const shown = [...document.querySelectorAll("[data-row]:not([hidden])")].map((row) => row.id);
+    document.title = `shown: ${shown}`;
+    </script></body>"""
+    path = tmp_path / "page.html"
+    path.write_text(text.replace("</body>", steps))
+    assert "<title>shown: pipe</title>" in in_browser(path)
 
 
 def test_names_in_a_page_are_text() -> None:
@@ -733,7 +775,7 @@ def test_each_pair_of_neighbours_is_compared_in_markdown() -> None:
     assert f"From `6.1.1` to `6.6.1`, of 2 operations with a figure on both{none}" in text
     assert f"From `6.6.1` to `7.3.0`, of 2 operations with a figure on both{none}" in text
     # Where a kernel between has no figure, those beside it are held against each other.
-    assert "From `6.1.1` to `7.3.0`, of 3 operations with a figure on both, where what" in text
+    assert "From `6.1.1` to `7.3.0`, of 1 operation with a figure on both and none between" in text
     assert ["fork", "2.00", "failed", "0", "gone: label"] in cells(text)
     assert ["fork", "6.6.1", ""] in cells(text)
 

@@ -67,6 +67,8 @@ def trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trees:
     change(linux, 21, "alpha")
     change(linux, 30, "alpha")
     change(linux, 10, "beta", "c.c", stable=True)
+    change(linux, 12, "gamma", "c.c")
+    change(linux, 30, "gamma", "c.c", stable=True)
     series.refresh(linux, folder)
     git(linux, "reset", "--quiet", "--hard", series.BASE)
     return Trees(linux, folder, tmp_path / "mails")
@@ -76,12 +78,13 @@ def test_what_a_users_git_makes_of_patches_is_in_none(trees: Trees, tmp_path: Pa
     """Neither in mails nor in the series: none of it would apply."""
     (tmp_path / ".gitconfig").write_text(
         "[diff]\nnoprefix = true\ncontext = 0\n"
-        "[format]\nsuffix = .txt\nattach = yes\nsignOff = true\n"
+        "[format]\nsuffix = .txt\nattach = yes\nsignOff = true\nnumbered = no\n"
     )
     mails = trees.export("alpha")
     assert [mail.suffix for mail in mails] == [".patch"] * 3
-    for mail in mails[1:]:
+    for number, mail in enumerate(mails[1:], 1):
         text = mail.read_text()
+        assert f"Subject: [PATCH {number}/2] " in text
         assert "diff --git a/b.c b/b.c" in text
         assert "Signed-off-by" not in text
     before = [patch.text for patch in series.read(trees.folder)]
@@ -164,7 +167,7 @@ def test_the_words_of_the_cover_come_from_a_file(trees: Trees, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        ("no topic", "known: fixes, alpha, beta"),
+        ("no topic", "known: fixes, alpha, beta, gamma"),
         ("no tree", "name a tree"),
         ("no script", "checked out"),
         ("does not apply", "does not apply"),
@@ -174,7 +177,7 @@ def test_the_words_of_the_cover_come_from_a_file(trees: Trees, tmp_path: Path) -
 def test_what_can_not_be_exported_leaves_nothing(trees: Trees, state: str, words: str) -> None:
     topic, linux = "beta", trees.linux
     if state == "no topic":
-        topic = "gamma"
+        topic = "delta"
     elif state == "no tree":
         linux = trees.folder
     elif state == "no script":
@@ -195,6 +198,16 @@ def test_what_can_not_be_exported_leaves_nothing(trees: Trees, state: str, words
 def test_a_stable_release_or_a_tree_stands_in_each_subject(trees: Trees) -> None:
     with pytest.raises(UsageProblem, match="no patch of alpha is for stable releases"):
         trees.export("alpha", prefix="6.12.y")
+    # Of a topic that has both those alone that are marked, with a cover letter of their own.
+    (trees.folder / "gamma" / "cover").write_text("gamma: both\n\nText.\n")
+    (trees.folder / "gamma" / "cover.stable").write_text("gamma: one\n\nText.\n")
+    mails = trees.export("gamma", prefix="6.12.y")
+    assert [email.message_from_bytes(mail.read_bytes())["Subject"] for mail in mails] == [
+        "[PATCH 6.12.y 0/1] gamma: one",
+        "[PATCH 6.12.y 1/1] gamma: line 30",
+    ]
+    for mail in mails:
+        mail.unlink()
     mails = trees.export("beta", prefix="6.12.y", revision=2)
     cover, patch = map(email.message_from_bytes, map(Path.read_bytes, mails))
     assert cover["Subject"].startswith("[PATCH 6.12.y v2 0/1] ")

@@ -175,15 +175,22 @@ def package(into: Path, wanted: Wanted, progress: Progress) -> list[Path]:
 
 
 def _moved(deb: Path, into: Path) -> Path:
-    """Put a package into a folder, whole or not at all; it stays where it is if it can't."""
+    """Put a package into a folder, whole or not at all; it stays where it is if it can't.
+
+    EnvironmentProblem then, which says where that is.
+    """
     place = into / deb.name
     draft = into / f".{deb.name}.new"
-    with cache.file_errors("writing packages", into):
-        try:
-            shutil.copyfile(deb, draft)
-            draft.rename(place)
-        finally:
-            draft.unlink(missing_ok=True)
+    try:
+        shutil.copyfile(deb, draft)
+        draft.rename(place)
+    except OSError as error:
+        raise EnvironmentProblem(
+            f"writing packages in {into}: {error.strerror or error}",
+            f"they are in {deb.parent}: take them from there before the next build",
+        ) from error
+    finally:
+        draft.unlink(missing_ok=True)
     deb.unlink()
     return place
 

@@ -28,6 +28,9 @@ from partywall.kernels.series.patches import FOLDER, Patch, apply_plain, read
 COVER = "cover"
 """A topic's file with the title and the text of its cover letter."""
 
+STABLE_COVER = "cover.stable"
+"""The same of its patches that are for a stable release."""
+
 STABLE = "stable@vger.kernel.org"
 """Gets what is for a stable release, such as 6.12.y, which no tree's script knows."""
 
@@ -185,7 +188,7 @@ def export(
         raise UsageProblem(
             f"{tree} is no git tree with a commit", "name a tree of Linux, as git clone makes one"
         ) from error
-    kept = folder / topic / COVER
+    kept = folder / topic / (STABLE_COVER if prefix.endswith(".y") else COVER)
     title, body = _words(topic, kept if cover is None and kept.is_file() else cover, revision)
     to, copies = recipients(tree, patches)
     if prefix.endswith(".y"):
@@ -199,7 +202,14 @@ def export(
         version = [f"--reroll-count={revision}"] if revision > 1 else []
         git(
             work,
-            *("format-patch", "--quiet", "--cover-letter", f"--base={base}", "--abbrev=12"),
+            *(
+                "format-patch",
+                "--quiet",
+                "--cover-letter",
+                "--numbered",
+                f"--base={base}",
+                "--abbrev=12",
+            ),
             *("--no-signature", "--no-color", "--thread=shallow", *version, *PLAIN),
             f"--subject-prefix={f'PATCH {prefix}'.strip()}",
             *_headers("to", to),

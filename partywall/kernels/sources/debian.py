@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from partywall.core import packages
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
-from partywall.kernels import apt
+from partywall.kernels import apt, suites
 from partywall.kernels.apt import Package
 from partywall.kernels.kernel import Kernel
 
@@ -80,9 +80,13 @@ def pair(name: str, suite: str | None = None) -> tuple[Package, Package]:
             return image, debugs[image.version]
     if images:
         raise UsageProblem(f"{name} has no -dbg package of its version, so nothing can be named")
+    # What a suite has since its lists were fetched is known the next time.
+    suites.forget(suite)
     raise UsageProblem(
-        f"apt knows no package {name}",
-        f"{packages.REFRESH}; apt-cache pkgnames linux-image lists names",
+        f"apt knows no package {name}{f' in {suite}' if suite else ''}",
+        f"look into packages.debian.org for what {suite} has, and run this again"
+        if suite
+        else f"{packages.REFRESH}; apt-cache pkgnames linux-image lists names",
     )
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
 from partywall import __version__
-from partywall.advice.changes import changes, compared
+from partywall.advice.changes import changes, compared, pairs_of
 from partywall.advice.map import Cell, Map, Operation
 from partywall.report import map as view
 from partywall.report.html import pages
-from partywall.report.words import count
+from partywall.report.words import count, plain
 
 OBJECTS, CHANGES = 40, 40
 """Objects, and operations that differ between kernels, before what opens."""
@@ -41,21 +40,27 @@ def families(found: Map) -> dict[str, list[Operation]]:
 
 
 def walls(one: Operation) -> str:
-    """Return the objects that are a wall of an operation on any kernel, a line each."""
-    names = (share.object for cell in one.cells if cell for share in cell.walls)
+    """Return the objects that are a wall of an operation on any kernel, a line each.
+
+    Each as it is shown: the script parts them, and compares.
+    """
+    names = (plain(share.object) for cell in one.cells if cell for share in cell.walls)
     return "\n".join(dict.fromkeys(names))
 
 
 def pairs(found: Map) -> Iterator[str]:
     """Yield for neighbouring kernels of how many operations it is known whether they differ."""
     every = changes(found)
-    for before, after in pairwise(range(len(found.kernels))):
+    for before, after in pairs_of(found, every):
+        those = [one for one in every if (one.before, one.after) == (before, after)]
         both = compared(found, before, after)
-        differ = sum((one.before, one.after) == (before, after) for one in every)
+        moves = sum(one.moves for one in those)
+        turned = sum(bool(one.objects) for one in those)
+        between = " and none between" if after - before > 1 else ""
         yield (
-            f"{found.labels[before]} to {found.labels[after]}: "
-            f"{count(both, 'operation')} with a figure on both, {differ} of which differ by more "
-            f"than who meets whom makes of a figure; {len(found.operations) - both} without."
+            f"{found.labels[before]} to {found.labels[after]}: {count(both, 'operation')} "
+            f"with a figure on both{between}, {moves} of which differ by more than who meets "
+            f"whom makes of a figure, and of {turned} a wall came or went."
         )
 
 
