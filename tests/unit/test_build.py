@@ -37,8 +37,8 @@ def test_modules_that_no_guest_loads_are_not_built() -> None:
     lines = build.configuration(CONFIG, "").splitlines()
     assert "# CONFIG_E1000 is not set" in lines
     assert "# CONFIG_MODULE is not set" in lines
-    for kept in ("CONFIG_USER_NS=y", "CONFIG_EXT4_FS=m", "CONFIG_OVERLAY_FS=m", 'CONFIG_NAME="m"'):
-        assert kept in lines
+    for line in ("CONFIG_USER_NS=y", "CONFIG_EXT4_FS=m", "CONFIG_OVERLAY_FS=m", 'CONFIG_NAME="m"'):
+        assert line in lines
 
 
 def test_what_is_laid_over_comes_last() -> None:
