@@ -72,6 +72,32 @@ def test_eight_and_thirty_two_containers_cost_a_signal_the_same(check: Check) ->
             assert other.transfers == pytest.approx(one.transfers, rel=0.01)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("workload", "shapes"),
+    [
+        ("signal", ((2, 1), (8, 1), (32, 1))),
+        ("overlay/access", ((2, 1), (8, 1), (32, 1))),
+        ("negative/unique", ((2, 1), (8, 1), (32, 1))),
+        # For each CPU that there is the kernel has a counter to set up: as many CPUs each time.
+        ("fork", ((2, 16), (8, 4), (32, 1))),
+    ],
+)
+def test_an_operation_takes_the_same_instructions_among_few_and_many(
+    check: Check, workload: str, shapes: tuple[tuple[int, int], ...]
+) -> None:
+    """Within two in a hundred: what containers wait for each other is none of their work."""
+    taken = []
+    for containers, cpus in shapes:
+        shape = ("--containers", str(containers), "--cpus", str(cpus))
+        one = check("--workload", workload, *shape).of(workload, containers)
+        # Thousands of pages at a time go back to their zone, once in a thousand operations: in
+        # which window is chance.
+        bulk = sum(lock.instructions for lock in one.locks if "node_zones" in lock.field)
+        taken.append(one.instructions.kernel - bulk)
+    assert max(taken) <= 1.02 * min(taken)
+
+
 def test_containers_do_not_meet_in_overlayfs_but_cpus_of_one_do(check: Check) -> None:
     result = check()
     # What was left before the window and runs in it, by chance much of it, is not theirs.
