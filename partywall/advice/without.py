@@ -7,8 +7,10 @@ but for what a mend is known to save of them.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TypeVar
@@ -182,31 +184,41 @@ def _saved(instructions: Instructions, taken: Taken) -> Instructions:
     return _scaled(instructions, 1 - share, "kernel")
 
 
-def _left(walls: Iterable[Wall], lines: list[Line], taken: Taken) -> _Left:
+def _left(walls: list[Wall], lines: list[Line], taken: Taken) -> _Left:
     found = _Left()
-    lines_of = by_wall(lines)
-    for wall in walls:
-        listed = lines_of.get(key(wall), [])
+    of_name = by_wall(lines)
+    rates = ("transfers", "transfers_at", "locked", "write_visits", "read_visits")
+    # Which of several walls of one name a line is of is not known: each keeps its share.
+    kept: dict[tuple[str, str], tuple[float, float]] = {}
+    for name, number_of in Counter(_spread(walls)).items():
+        listed = of_name.get(name, [])
         shares = [_kept(line.address, taken) for line in listed]
         known = sum(line.transfers for line in listed)
         stays = sum(line.transfers * share for line, share in zip(listed, shares, strict=True))
         share = stays / known if known else 1.0
-        moved = wall.transfers * share
-        found.less += wall.transfers - moved
-        stay = [(line, kept) for line, kept in zip(listed, shares, strict=True) if kept]
-        if not share:
-            continue
-        unlisted = max(0, wall.lines - len(listed))
-        found.walls.append(
-            _scaled(wall, share, "transfers", "transfers_at", "locked").model_copy(
-                update={"lines": len(stay) + math.ceil(unlisted * len(stay) / len(listed))}
-                if listed
-                else {}
+        stay = sum(map(bool, shares))
+        unlisted = max(0, number_of - len(listed))
+        left = (stay + unlisted * stay / len(listed)) / number_of if listed else 1.0
+        kept[name] = share, left
+    for wall in walls:
+        share, of_lines = kept[key(wall)]
+        found.less += wall.transfers * (1 - share)
+        if share:
+            more = {"lines": math.ceil(round(wall.lines * of_lines, 9))}
+            found.walls.append(
+                _scaled(wall, share, "transfers", "transfers_at", "locked").model_copy(update=more)
             )
-        )
-        rates = ("transfers", "transfers_at", "locked", "write_visits", "read_visits")
-        found.lines += [_scaled(line, kept, *rates, "between", "within") for line, kept in stay]
+    for line in lines:
+        share = _kept(line.address, taken)
+        if share and kept.get(key(line), (1.0, 1.0))[0]:
+            found.lines.append(_scaled(line, share, *rates, "between", "within"))
     return found
+
+
+def _spread(walls: Iterable[Wall]) -> Iterator[tuple[str, str]]:
+    """The key of each wall, as often as it has lines."""
+    for wall in walls:
+        yield from itertools.repeat(key(wall), wall.lines)
 
 
 def _scaled(one: M, share: float, *names: str) -> M:
@@ -328,11 +340,9 @@ class _Under:
 
     def walls(self, left: _Left) -> list[Wall]:
         """Return the walls of these lines likewise."""
-        found = []
-        lines_of = by_wall(left.lines)
-        for wall in left.walls:
-            listed = lines_of.get(key(wall), [])
+        shares = {}
+        for name, listed in by_wall(left.lines).items():
             before = sum(line.locked for line in listed)
             after = sum(line.locked for line in self.lines(listed))
-            found.append(_scaled(wall, after / before if before else self._share, "locked"))
-        return found
+            shares[name] = after / before if before else self._share
+        return [_scaled(wall, shares.get(key(wall), self._share), "locked") for wall in left.walls]

@@ -57,6 +57,29 @@ def test_without_anything_it_is_as_it_was() -> None:
     assert sorted(left.walls, key=repr) == sorted(signal.walls, key=repr)
 
 
+def test_walls_of_one_name_have_their_lines_once() -> None:
+    """As of fifty containers' own inodes: each of them had the lines of all."""
+    lines = [wall("inode", 2.0, at) for at in range(1, 4)]
+    alike = [
+        Wall(
+            kind=lines[0].object.kind,
+            name=lines[0].object.name,
+            type=None,
+            lines=1,
+            transfers=2.0,
+            sharers=[at, at + 1],
+        )
+        for at in range(3)
+    ]
+    one = builders.workload("mount", lines, objects=alike, between=6.0)
+    assert without(one, {}) == one
+    left = without(one, {number(lines[0].address): Gone()})
+    assert [line.address for line in left.walls] == [line.address for line in lines[1:]]
+    assert sum(line.transfers for line in left.walls) == 4.0
+    assert sum(found.transfers for found in left.found) == pytest.approx(4.0)
+    assert left.between == pytest.approx(4.0)
+
+
 def test_without_any_wall_nobody_waits() -> None:
     signal = builders.signal()
     left = without(signal, all_of(signal, map(key, signal.every_wall)))
