@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -92,6 +93,12 @@ def _drop_output() -> None:
     os.close(nowhere)
 
 
+def _tell(error: PartywallError) -> None:
+    """Say what is wrong, if there is anywhere to say it: the exit status says it as well."""
+    with contextlib.suppress(OSError):
+        say(error)
+
+
 def main() -> NoReturn:
     """Runs the command line; never returns, never shows a traceback."""
     # A shell that completes a line asks so; partywall --help says nothing of it.
@@ -104,13 +111,15 @@ def main() -> NoReturn:
     gc.set_threshold(100_000, 20, 100)
     try:
         # Not commands.main(), which ends on a closed pipe as if a wall were found.
+        if sys.stdout is None:
+            raise EnvironmentProblem("standard output is closed", "write it to /dev/null instead")
         with commands.make_context("partywall", sys.argv[1:]) as invocation:
             status = commands.invoke(invocation)
         sys.stdout.flush()
     except click.exceptions.Exit as error:
         status = error.exit_code
     except PartywallError as error:
-        say(error)
+        _tell(error)
         status = error.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
@@ -118,7 +127,7 @@ def main() -> NoReturn:
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         path = context.command_path if context else "partywall"
-        say(UsageProblem(error.format_message(), f"{path} --help tells more"))
+        _tell(UsageProblem(error.format_message(), f"{path} --help tells more"))
         status = UsageProblem.exit_code
     except (_Interrupted, KeyboardInterrupt, click.Abort):
         click.echo("partywall: interrupted; guests and temporary files are gone", err=True)
@@ -129,6 +138,6 @@ def main() -> NoReturn:
         status = INTERRUPTED
     except OSError as error:
         _drop_output()
-        say(EnvironmentProblem(f"writing the output: {error.strerror or error}"))
+        _tell(EnvironmentProblem(f"writing the output: {error.strerror or error}"))
         status = EnvironmentProblem.exit_code
     sys.exit(status if isinstance(status, int) else 0)

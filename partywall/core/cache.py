@@ -21,6 +21,9 @@ from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
 
 _COMPLETE = ".complete"
+# It can be read by setting it alone.
+_UMASK = os.umask(0o022)
+os.umask(_UMASK)
 
 
 def root() -> Path:
@@ -59,6 +62,9 @@ def check_place(path: Path, doing: str) -> None:
     with file_errors(doing, path.parent):
         if path.is_dir():
             raise UsageProblem(f"{path} is a folder", "name a file in it")
+        if path.exists() and not path.is_file():
+            # A device or a pipe, which is written to as it is.
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         # Permissions alone do not tell: a file system may be read-only, and root may do all.
         with tempfile.TemporaryFile(dir=path.parent):
@@ -238,8 +244,17 @@ def packed(text: str) -> bytes:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Writes a file so that nobody ever sees a part of it, not even after a crash."""
+    """Writes a file so that nobody ever sees a part of it, not even after a crash.
+
+    Behind a link that is its file. What is there and is no file, such as a device or a pipe,
+    is written to and stays.
+    """
     with file_errors("writing a file", path.parent):
+        path = path.resolve() if path.is_symlink() else path
+        if path.exists() and not path.is_file():
+            with path.open("wb") as out:
+                out.write(content.encode() if isinstance(content, str) else content)
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
         try:
@@ -247,7 +262,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
                 out.write(content.encode() if isinstance(content, str) else content)
                 out.flush()
                 os.fsync(out.fileno())
-            Path(name).chmod(0o644)
+            Path(name).chmod(0o666 & ~_UMASK)
             Path(name).replace(path)
         except BaseException:
             Path(name).unlink(missing_ok=True)

@@ -264,22 +264,27 @@ def _others(
     lines_of: dict[tuple[str, str], list[Line]] = defaultdict(list)
     for line in lines:
         lines_of[line.object.kind, line.object.name].append(line)
+    # Which of several walls of one name a line is of is not known: all of them are one.
+    named: dict[tuple[str, str], list[Wall]] = defaultdict(list)
     for wall in walls:
-        listed = lines_of[wall.kind, wall.name]
-        many = wall.lines - len(listed)
-        transfers = wall.transfers - sum(one.transfers for one in listed)
+        named[wall.kind, wall.name].append(wall)
+    for name, alike in named.items():
+        listed = lines_of[name]
+        many = sum(wall.lines for wall in alike) - len(listed)
+        transfers = sum(wall.transfers for wall in alike) - sum(one.transfers for one in listed)
         if many <= 0 or transfers <= 0:
             continue
         known = sum(one.transfers for one in listed)
         scale = transfers / known if known else 0.0
         writing = sum(one.write_visits for one in listed) * scale
         reading = sum(one.read_visits for one in listed) * scale
-        locked = max(0.0, wall.locked - sum(one.locked for one in listed))
+        locked = sum(wall.locked for wall in alike) - sum(one.locked for one in listed)
+        locked = max(0.0, locked)
         queue = line_queue(transfers, writing, reading, others, min(locked, transfers))
         queue = replace(queue, lines=many)
         yield (
             Station(
-                object=wall.name,
+                object=name[1],
                 line=0,
                 lines=many,
                 transfers=transfers,

@@ -21,6 +21,13 @@ LOCK = 0.01
 """Share of an operation's instructions from which on a lock is shown."""
 
 
+MEASURED = (
+    "transfers/op as they were measured; report, --fail-above, --html and judged in --json have "
+    "them between as many containers as verdicts are for"
+)
+"""What figures here are, where others differ."""
+
+
 def render(comparison: Comparison, console: Console, *, verbose: bool = False) -> None:
     """Print the comparison. ``verbose``: every object, however many."""
     print_blocks(_blocks(comparison, verbose), console)
@@ -35,6 +42,10 @@ def _blocks(comparison: Comparison, verbose: bool) -> Iterator[RenderableType]:
     yield head
     yield ""
     yield _summary(comparison.workloads)
+    if any(
+        one.judged not in (None, one.transfers) for w in comparison.workloads for one in w.objects
+    ):
+        yield Text(MEASURED, "dim")
     yield from _calls(comparison.workloads)
     for workload in comparison.workloads:
         if workload.objects or workload.deferred or workload.held or _stays(workload):

@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import gzip
+import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import builders
@@ -12,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from partywall.cli import check, commands, map
+from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem, PartywallError, UsageProblem
 from partywall.kernels import Kernel
 from partywall.measure import run, sweep
@@ -133,3 +137,43 @@ def test_a_file_is_written_as_others_are(tmp_path: Path, name: str) -> None:
     store.write(FOUND, path)
     assert store.load(path) == FOUND
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_what_is_no_file_is_written_to_and_stays(tmp_path: Path) -> None:
+    """A device, a pipe, or what a link points to."""
+    pipe, link, target = tmp_path / "pipe", tmp_path / "link", tmp_path / "target"
+    os.mkfifo(pipe)
+    link.symlink_to(target)
+    # Open for both, so that who writes need not wait for who reads.
+    reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        cache.check_place(pipe, "writing a page")
+        cache.write_whole(pipe, "text")
+        assert os.read(reader, 10) == b"text"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    cache.write_whole(link, "text")
+    assert link.is_symlink()
+    assert target.read_text() == "text"
+
+
+@pytest.mark.parametrize(
+    ("words", "streams", "status"),
+    [
+        ("workloads", ">&-", 3),
+        ("report no-such-file", "2>/dev/full", 2),
+        ("report no-such-file", "2>&-", 2),
+    ],
+)
+def test_where_nothing_can_be_said_the_status_says_it(
+    words: str, streams: str, status: int
+) -> None:
+    program = "from partywall.cli import main; main()"
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" -c "$1" {words} {streams}', sys.executable, program],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (status, False)

@@ -304,6 +304,27 @@ def test_lines_of_a_wall_that_are_not_listed_are_queued_for_as_well() -> None:
         assert one.relative.usual == pytest.approx(other.relative.usual)
 
 
+def test_what_walls_of_one_name_do_not_list_is_queued_for_once() -> None:
+    """As of many containers' inodes, whose lines are told by their name alone."""
+    sample = builders.signal()
+    (first, second) = sample.walls[1:]
+    total = first.transfers + second.transfers
+    name = first.object.name
+    one = Wall(kind="global", name=name, lines=2, transfers=total)
+    each = [
+        Wall(kind="global", name=name, lines=1, transfers=line.transfers)
+        for line in (first, second)
+    ]
+    of_one, of_each = (
+        queues.predict(sample.model_copy(update={"walls": [first], "objects": walls}), TWO)
+        for walls in ([one], each)
+    )
+    assert sum(station.transfers for station in of_each.stations) == pytest.approx(total)
+    assert [(one.lines, one.transfers) for one in of_each.stations] == [
+        (one.lines, one.transfers) for one in of_one.stations
+    ]
+
+
 # Deferred work
 
 
