@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from partywall.advice.map import Cell, Map, Operation
+from partywall.advice.map import Cell, Map, Operation, has_figure
 
 LEAST, SHARE = 0.5, 0.1
 """Transfers, and the share of them, that who meets whom makes of an operation by itself."""
@@ -48,23 +48,45 @@ class Change:
         return "; ".join(f"{what}: {', '.join(names)}" for what, names in said if names)
 
 
-def compared(found: Map, before: int, after: int) -> int:
-    """Return of how many operations two kernels are held against each other.
+@dataclass(frozen=True)
+class Pair:
+    """Two kernels that are held against each other: neighbours, or those beside a gap.
 
-    Those have a figure on both, and on none between them.
+    ``both``: operations with a figure on both, and on none between them. ``less``, ``more``:
+    of these move so by more than chance. ``turned``: of so many a wall came or went.
     """
-    return sum(
-        _has(one.cells[before])
-        and _has(one.cells[after])
-        and not any(map(_has, one.cells[before + 1 : after]))
-        for one in found.operations
-    )
+
+    before: int
+    after: int
+    both: int
+    less: int
+    more: int
+    turned: int
+
+    @property
+    def between(self) -> str:
+        """What there is to say of kernels between the two, in words; empty if there are none."""
+        return " and none between" if self.after - self.before > 1 else ""
 
 
-def pairs_of(found: Map, every: Iterable[Change]) -> list[tuple[int, int]]:
-    """Return the kernels that are held against each other: neighbours, and others if need be."""
-    others = sorted({(one.before, one.after) for one in every})
-    return list(dict.fromkeys([*pairwise(range(len(found.kernels))), *others]))
+def pairs(found: Map, every: Iterable[Change]) -> Iterator[Pair]:
+    """Yield the kernels of a map that are held against each other, by its `changes`."""
+    by_pair: dict[tuple[int, int], list[Change]] = {
+        pair: [] for pair in pairwise(range(len(found.kernels)))
+    }
+    for one in sorted(every, key=lambda one: (one.before, one.after)):
+        by_pair.setdefault((one.before, one.after), []).append(one)
+    for (before, after), those in by_pair.items():
+        moves = [one for one in those if one.moves]
+        less = sum(one.now < one.was for one in moves)
+        both = sum(
+            has_figure(one.cells[before])
+            and has_figure(one.cells[after])
+            and not any(map(has_figure, one.cells[before + 1 : after]))
+            for one in found.operations
+        )
+        turned = sum(bool(one.objects) for one in those)
+        yield Pair(before, after, both, less, len(moves) - less, turned)
 
 
 def changes(found: Map) -> list[Change]:
@@ -78,7 +100,7 @@ def changes(found: Map) -> list[Change]:
 
 
 def _of(one: Operation) -> list[Change]:
-    there = [(n, cell) for n, cell in enumerate(one.cells) if cell is not None and _has(cell)]
+    there = [(n, cell) for n, cell in enumerate(one.cells) if cell is not None and has_figure(cell)]
     return [
         Change(
             one.title,
@@ -99,7 +121,3 @@ def _alone(one: Cell, other: Cell) -> tuple[str, ...]:
     return tuple(
         share.object for share in one.walls if share.transfers > LEAST and share.object not in known
     )
-
-
-def _has(cell: Cell | None) -> bool:
-    return cell is not None and cell.failed is None

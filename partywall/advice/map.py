@@ -257,9 +257,7 @@ def _lacks(mix: Iterable[str], columns: Sequence[Mapping[str, Cell]]) -> dict[st
     """Operations of the mix without a figure, by the numbers of the columns that lack it."""
     found = {
         title: [
-            number
-            for number, column in enumerate(columns)
-            if title not in column or column[title].failed is not None
+            number for number, column in enumerate(columns) if not has_figure(column.get(title))
         ]
         for title in mix
     }
@@ -359,7 +357,9 @@ def _objects(
     """
     uses: dict[str, list[dict[str, float]]] = {}
     mends: dict[str, dict[str, list[tuple[int, str]]]] = defaultdict(lambda: defaultdict(list))
-    known = [{one.title for one in operations if _has(one.cells[n])} for n in range(len(names))]
+    known = [
+        {one.title for one in operations if has_figure(one.cells[n])} for n in range(len(names))
+    ]
     for operation in operations:
         for number, cell in enumerate(operation.cells):
             for share in cell.walls if cell else ():
@@ -390,7 +390,8 @@ def _objects(
     return [found for *_, found in sorted(ranked, key=lambda one: one[:2])]
 
 
-def _has(cell: Cell | None) -> bool:
+def has_figure(cell: Cell | None) -> bool:
+    """Return whether an operation was measured there."""
     return cell is not None and cell.failed is None
 
 

@@ -7,10 +7,9 @@ but for what a mend is known to save of them.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TypeVar
@@ -190,7 +189,10 @@ def _left(walls: list[Wall], lines: list[Line], taken: Taken) -> _Left:
     rates = ("transfers", "transfers_at", "locked", "write_visits", "read_visits")
     # Which of several walls of one name a line is of is not known: each keeps its share.
     kept: dict[tuple[str, str], tuple[float, float]] = {}
-    for name, number_of in Counter(_spread(walls)).items():
+    lines_in: Counter[tuple[str, str]] = Counter()
+    for wall in walls:
+        lines_in[key(wall)] += wall.lines
+    for name, number_of in lines_in.items():
         listed = of_name.get(name, [])
         shares = [_kept(line.address, taken) for line in listed]
         known = sum(line.transfers for line in listed)
@@ -198,7 +200,7 @@ def _left(walls: list[Wall], lines: list[Line], taken: Taken) -> _Left:
         share = stays / known if known else 1.0
         stay = sum(map(bool, shares))
         unlisted = max(0, number_of - len(listed))
-        left = (stay + unlisted * stay / len(listed)) / number_of if listed else 1.0
+        left = (stay + unlisted * stay / len(listed)) / max(1, number_of) if listed else 1.0
         kept[name] = share, left
     for wall in walls:
         share, of_lines = kept[key(wall)]
@@ -213,12 +215,6 @@ def _left(walls: list[Wall], lines: list[Line], taken: Taken) -> _Left:
         if share and kept.get(key(line), (1.0, 1.0))[0]:
             found.lines.append(_scaled(line, share, *rates, "between", "within"))
     return found
-
-
-def _spread(walls: Iterable[Wall]) -> Iterator[tuple[str, str]]:
-    """The key of each wall, as often as it has lines."""
-    for wall in walls:
-        yield from itertools.repeat(key(wall), wall.lines)
 
 
 def _scaled(one: M, share: float, *names: str) -> M:

@@ -9,7 +9,18 @@ from collections.abc import Callable, Iterator, Sequence
 from rich.console import Console, RenderableType
 from rich.table import Table
 
-from partywall.advice.map import LETTERS, Asleep, Cell, Map, Mapped, Operation, Reach, Share, Stays
+from partywall.advice.map import (
+    LETTERS,
+    Asleep,
+    Cell,
+    Map,
+    Mapped,
+    Operation,
+    Reach,
+    Share,
+    Stays,
+    has_figure,
+)
 from partywall.report import memory
 from partywall.report.blocks import columns, indent, more, print_blocks, text
 from partywall.report.held import SHARED, once
@@ -98,7 +109,7 @@ def left_out(found: Map, title: str, numbers: list[int]) -> str:
 
 
 def _summary(cells: list[Cell | None]) -> str:
-    there = [cell for cell in cells if cell is not None and cell.failed is None]
+    there = [cell for cell in cells if cell is not None and has_figure(cell)]
     verdicts = Counter(cell.verdict for cell in there)
     failed = sum(cell is not None and cell.failed is not None for cell in cells)
     said = [f"{verdicts.pop('walls', 0)} with walls", f"{verdicts.pop('isolated', 0)} isolated"]
@@ -189,7 +200,7 @@ def ranked(found: Map) -> list[Operation]:
         return max((cell.transfers for cell in one.cells if cell), default=0.0)
 
     by_most = sorted(found.operations, key=lambda one: (-most(one), one.title))
-    return [one for one in by_most if any(c and c.failed is None for c in one.cells)]
+    return [one for one in by_most if any(map(has_figure, one.cells))]
 
 
 def worst(one: Operation) -> list[Share]:
@@ -263,7 +274,7 @@ def not_looked(found: Map, what: Callable[[Cell], object]) -> str:
     ``what``: of a cell what there is if somebody did, or None.
     """
     lacks = Counter(
-        label for _, label, cell in _cells(found) if cell.failed is None and what(cell) is None
+        label for _, label, cell in _cells(found) if has_figure(cell) and what(cell) is None
     )
     told = [f"{count(number, 'operation')} on {label}" for label, number in lacks.items()]
     return f"not measured: {', '.join(told)}" if told else ""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from partywall.advice.changes import changes, compared, pairs_of
+from partywall.advice.changes import changes, pairs
 from partywall.advice.map import Map, Object, Operation, Reach, Stays
 from partywall.report import map as view
 from partywall.report.marked import code, heads, row
@@ -75,18 +75,13 @@ def _changes(found: Map, everything: bool) -> Iterator[str]:
     if said := view.otherwise(found):
         yield f"- {said}"
         yield ""
-    for before, after in pairs_of(found, every):
-        labels = code(found.labels[before]), code(found.labels[after])
-        those = [one for one in every if (one.before, one.after) == (before, after)]
-        moves = [one for one in those if one.moves]
-        less = sum(one.now < one.was for one in moves)
-        both = count(compared(found, before, after), "operation")
-        turned = sum(bool(one.objects) for one in those)
-        between = " and none between" if after - before > 1 else ""
+    for pair in pairs(found, every):
+        labels = code(found.labels[pair.before]), code(found.labels[pair.after])
+        both = count(pair.both, "operation")
         yield (
-            f"From {labels[0]} to {labels[1]}, of {both} with a figure on both{between}: "
-            f"{less} move less, {len(moves) - less} more, each by more than half a transfer "
-            f"and more than a tenth; of {turned} a wall of more than that half came or went."
+            f"From {labels[0]} to {labels[1]}, of {both} with a figure on both{pair.between}: "
+            f"{pair.less} move less, {pair.more} more, each by more than half a transfer "
+            f"and more than a tenth; of {pair.turned} a wall of more than that half came or went."
         )
         yield ""
     largest = list(dict.fromkeys(one.title for one in every))

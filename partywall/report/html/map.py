@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from partywall import __version__
-from partywall.advice.changes import changes, compared, pairs_of
+from partywall.advice.changes import Change, changes, pairs
 from partywall.advice.map import Cell, Map, Operation
 from partywall.report import map as view
 from partywall.report.html import pages
@@ -48,24 +48,20 @@ def walls(one: Operation) -> str:
     return "\n".join(dict.fromkeys(names))
 
 
-def pairs(found: Map) -> Iterator[str]:
-    """Yield for neighbouring kernels of how many operations it is known whether they differ."""
-    every = changes(found)
-    for before, after in pairs_of(found, every):
-        those = [one for one in every if (one.before, one.after) == (before, after)]
-        both = compared(found, before, after)
-        moves = sum(one.moves for one in those)
-        turned = sum(bool(one.objects) for one in those)
-        between = " and none between" if after - before > 1 else ""
+def compared(found: Map, every: list[Change]) -> Iterator[str]:
+    """Yield for each two kernels of how many operations it is known whether they differ."""
+    for pair in pairs(found, every):
         yield (
-            f"{found.labels[before]} to {found.labels[after]}: {count(both, 'operation')} "
-            f"with a figure on both{between}, {moves} of which differ by more than who meets "
-            f"whom makes of a figure, and of {turned} a wall came or went."
+            f"{found.labels[pair.before]} to {found.labels[pair.after]}: "
+            f"{count(pair.both, 'operation')} with a figure on both{pair.between}, "
+            f"{pair.less + pair.more} of which differ by more than who meets whom makes of a "
+            f"figure, and of {pair.turned} a wall came or went."
         )
 
 
 def render(found: Map) -> str:
     """Return the page. Equal maps give equal pages."""
+    every = changes(found)
     return (
         pages.environment()
         .get_template("map.html.j2")
@@ -73,8 +69,8 @@ def render(found: Map) -> str:
             map=found,
             objects=found.objects[:OBJECTS],
             others=found.objects[OBJECTS:],
-            changes=changes(found),
-            pairs=list(pairs(found)),
+            changes=every,
+            compared=list(compared(found, every)),
             unknown=view.UNKNOWN if any(map(any, (one.unknown for one in found.objects))) else "",
             operations=view.operations,
             walls=walls,
