@@ -21,6 +21,7 @@ from partywall.cli.options import (
     html_options,
     jobs_option,
     json_option,
+    only_to_measure,
     progress_on_terminal,
     results_option,
     say,
@@ -37,7 +38,17 @@ from partywall.measure.ready import resolve, with_roots
 from partywall.model import profiles
 from partywall.report import compare as view
 from partywall.results import compare, document, store
+from partywall.results.named import named
 from partywall.results.result import Result
+
+
+MEASURING = {
+    "containers": "--containers",
+    "cpus": "--cpus",
+    "timeout": "--timeout",
+    "jobs": "--jobs",
+}
+"""Options that say nothing of two saved results."""
 
 
 def _ready(what: str) -> Result | Kernel:
@@ -109,14 +120,18 @@ def compare_command(
     named. --fail-held and --fail-growth are of all that AFTER has.
     """
     profile = profiles.load(profile_name)
-    chosen = workloads.select_any(names)
+    both = [store.is_name(what) for what in (before, after)]
+    if all(both):
+        only_to_measure(MEASURING)
+    # Of saved results any name is one that they have.
+    chosen = [] if all(both) else workloads.select_any(names)
     shape = shape_of(containers, cpus)
     more: dict[str, Any] = {"timeout": timeout} | ({} if jobs is None else {"jobs": jobs})
     fails = Limits(inf, fail_held, fail_growth)
     if not store.is_name(after):
         fails.check(chosen, shape)
     every, failures = chosen, dict[str, PartywallError]()
-    if not (store.is_name(before) and store.is_name(after)):
+    if not all(both):
         with progress_on_terminal() as progress:
             chosen, failures = with_roots(chosen, progress)
     more["rootless"] = run.unrooted(every, failures, shape)
@@ -132,6 +147,8 @@ def compare_command(
         if result is None:
             return _failed(failures)
         found.append(result)
+    if all(both):
+        found = [one.model_copy(update={"workloads": named(one, names)}) for one in found]
     try:
         compared = compare.compare(*found)
     except UsageProblem as error:

@@ -33,7 +33,7 @@ from partywall.results.named import named
     examples=("partywall explain -w signal", "partywall explain RESULT.json --at 16 --check"),
 )
 @click.argument("file", type=FILE, required=False)
-@names_option("Explain only this workload; may be given again.")
+@names_option("Explain only this workload, or those of a pattern; may be given again.")
 @click.option(
     "--at",
     type=click.IntRange(1, 100_000),

@@ -18,7 +18,14 @@ line_size_option = click.option(
 )
 
 
-def show_pairs(result: Result, line_size: str, *, machine: bool, everything: bool) -> None:
+def show_pairs(
+    result: Result,
+    line_size: str,
+    names: tuple[str, ...] = (),
+    *,
+    machine: bool,
+    everything: bool,
+) -> None:
     """Print what pairs of lines cost, if ``line_size`` asks for it and people read."""
     if line_size == "128" and not machine:
-        pairs.render(result, Output(), everything=everything)
+        pairs.render(result, Output(), names, everything=everything)

@@ -142,7 +142,7 @@ def commands() -> None:
 
 
 class Rate(click.FloatRange):
-    """Transfers per operation: a number of at least 0, and not without end."""
+    """Transfers per operation, or of another unit: at least 0, and not without end."""
 
     name = "rate"
 
@@ -152,7 +152,7 @@ class Rate(click.FloatRange):
         """The number; a usage error if it is none or has no end."""
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
-            self.fail(f"{value} is no number of transfers.", param, ctx)
+            self.fail(f"{value} is no number that has an end.", param, ctx)
         return number
 
 

@@ -55,7 +55,7 @@ def show(
 @commands.command("report", reader=Reader.PLATFORM, examples=("partywall report --wall 1",))
 @click.argument("file", type=FILE, required=False)
 @line_size_option
-@names_option("Show only this workload; may be given again.")
+@names_option("Show only this workload, or those of a pattern; may be given again.")
 @click.option("--wall", type=int, metavar="N", help="Tell all of wall N, as the report numbers it.")
 @click.option("--function", metavar="NAME", help="Tell all of the walls that this function uses.")
 @view_options
@@ -97,12 +97,21 @@ def report(
             "and what --fail-above, --fail-held and --fail-growth decide are of the whole result",
             "leave out the one or the other",
         )
+    if wall is not None and function is not None:
+        raise UsageProblem("--wall and --function exclude each other", "leave one out")
+    if function == "":
+        raise UsageProblem("--function is empty", "name a function of the kernel")
+    if line_size != "64" and (wall is not None or function is not None):
+        raise UsageProblem(
+            "--line-size tells of all walls of a workload, --wall and --function of some",
+            "leave one out",
+        )
     profile = profiles.load(profile_name)
     result = store.load(file or store.newest(folder))
     limits = Limits(THRESHOLD if fail_above is None else fail_above, fail_held, fail_growth)
     what = terminal.Shown(names, everything, wall, function)
     show(result, as_json, as_ktap, limits, profile, what)
-    show_pairs(result, line_size, machine=as_json or as_ktap, everything=everything)
+    show_pairs(result, line_size, names, machine=as_json or as_ktap, everything=everything)
     if html_file is not None:
         write_html(html_file, result, None, profile)
     fails = Limits(inf if fail_above is None else fail_above, fail_held, fail_growth)

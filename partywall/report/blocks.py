@@ -87,6 +87,17 @@ class Flow:
         return Measurement(min(whole, 20), whole).with_maximum(options.max_width)
 
 
+class Fitting:
+    """A table if all of it has room in the width that there is, else the same in other words."""
+
+    def __init__(self, table: Table, words: RenderableType) -> None:
+        self.table, self.words = table, words
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        wide = Measurement.get(console, options.update_width(WIDEST * 10), self.table)
+        yield self.table if wide.maximum <= options.max_width else self.words
+
+
 def columns(numbers: Iterable[str], name: str) -> Table:
     """Return a table with columns of numbers, then one of names."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -14,7 +14,7 @@ from partywall.analyse.verdict import AT
 from partywall.model.cost import Cost, cost
 from partywall.model.profiles import Profile
 from partywall.report import held, helps, memory
-from partywall.report.blocks import Flow, columns, text
+from partywall.report.blocks import Fitting, Flow, columns, text
 from partywall.report.reserve import reserve
 from partywall.report.walls import Wall
 from partywall.report.words import SCOPES, count, percent, rate, topology
@@ -202,24 +202,24 @@ def share(found: Cost) -> str:
     return f"at most {high}" if found.bound else f"{usual}{around}"
 
 
-def _summary(workloads: list[tuple[WorkloadResult, Cost]]) -> Table:
+def _summary(workloads: list[tuple[WorkloadResult, Cost]]) -> RenderableType:
+    """A row for each workload; where that leaves no room for names, some words for each."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("workload", overflow="fold")
     several = len({found.at for _, found in workloads}) > 1
     # Here the name comes first, so the rest stands at the end of a long one.
     for heading in ("measured", "of one alone", "lines", "memory", "waits"):
         table.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
+    told = []
     for workload, found in workloads:
-        each = f" at {found.at}" if several else ""
-        table.add_row(
-            text(workload.title, "bold"),
-            topology(workload.topology),
-            f"{share(found)}{each}",
-            _lines(workload),
-            memory.brief(workload),
-            held.brief(workload),
-        )
-    return table
+        title, shape = text(workload.title, "bold"), topology(workload.topology)
+        alone = f"{share(found)}{f' at {found.at}' if several else ''}"
+        lines, stays, waits = _lines(workload), memory.brief(workload), held.brief(workload)
+        table.add_row(title, shape, alone, lines, stays, waits)
+        words = f"{shape}|{alone} of one alone|lines ", f"memory {stays}|waits {waits}"
+        before, after = ([text(word) for word in some.split("|")] for some in words)
+        told.append(Flow(title, *before[:-1], before[-1].append_text(lines), *after))
+    return Fitting(table, Group(*told))
 
 
 def _lines(workload: WorkloadResult) -> Text:

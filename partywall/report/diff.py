@@ -28,7 +28,8 @@ def _blocks(found: Difference) -> Iterator[RenderableType]:
             yield ""
             yield _table(words, style, group)
     if not found.findings:
-        yield "nothing changed by more than chance does"
+        what = "nothing of what both have" if found.missing or found.others else "nothing"
+        yield f"{what} changed by more than chance does"
     if found.missing:
         yield ""
         said = f"{NOT_MEASURED}: {', '.join(found.missing)}"

@@ -50,6 +50,7 @@ def _blocks(found: Explanation) -> Iterator[RenderableType]:
     profile = found.profile
     head.add_row("machine", Text(plain(f"{profile.name}: {profile.description}")))
     head.add_row("figures", "by the model, of walls taken away and all else as it was measured")
+    head.add_row("walls", "of one name are one here, and those of deferred work are among them")
     yield head
     for one in found.workloads:
         yield ""
@@ -75,11 +76,12 @@ def _how(found: Explanation) -> Iterator[RenderableType]:
 
 def _workload(one: Explained) -> Iterator[RenderableType]:
     yield text(f"{one.title}, measured as {topology(one.topology)}: {one.operation}", "bold")
-    now = f"now, {one.at} {one.of}: {speed(one.now.throughput.usual)} op/s of each, "
+    each = count(one.at, one.of.removesuffix("s"))
+    now = f"now, {each}: {speed(one.now.throughput.usual)} op/s of each, "
     now += f"{percent(one.now.relative.usual)} of one alone, {count(one.walls, 'wall')}"
     yield text(now)
     if one.unknown:
-        yield text(f"an upper bound; not known: {'; '.join(one.unknown)}")
+        yield text(f"all op/s may be less; not known: {'; '.join(one.unknown)}")
     if not one.walls:
         yield text("no wall: nothing here would help")
         return

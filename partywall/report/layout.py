@@ -28,9 +28,10 @@ def _blocks(found: Layout, everything: bool) -> Iterator[RenderableType]:
         yield from _kernel(found.type, kernel, everything)
     yield ""
     yield text(
-        "Figures are per operation, those of workloads added up, of containers that use a "
-        "line alike. What two lines hold is not put together. Of a wall's lines the "
-        "results hold the worst.",
+        "Figures are per operation, those of workloads added up. A line's transfers are as "
+        "measured; what fields cost in lines of their own, and now in one, is reckoned from "
+        "visits, of containers that use the line alike. What two lines hold is not put "
+        "together. Of a wall's lines the results hold the worst.",
         "dim",
     )
 

@@ -114,8 +114,8 @@ def _summary(cells: list[Cell | None]) -> str:
     failed = sum(cell is not None and cell.failed is not None for cell in cells)
     said = [f"{verdicts.pop('walls', 0)} with walls", f"{verdicts.pop('isolated', 0)} isolated"]
     said += [f"{number} {verdict}" for verdict, number in sorted(verdicts.items())]
-    said += [f"{failed} could not be measured"] if failed else []
-    return f"{count(len(there), 'operation')}: {', '.join(said)}"
+    rest = f"; {failed} more could not be measured" if failed else ""
+    return f"{count(len(there), 'operation')}: {', '.join(said)}{rest}"
 
 
 def _objects(found: Map, everything: bool) -> Iterator[RenderableType]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -11,20 +11,23 @@ from rich.text import Text
 
 from partywall.report.blocks import print_blocks
 from partywall.report.words import count, plain, rate, topology
+from partywall.results.named import named
 from partywall.results.pairs import PairsOfLines
-from partywall.results.result import Result
+from partywall.results.result import Result, WorkloadResult
 
 SHOWN = 8
 """Pairs of each workload; all of those that are saved with --all."""
 
 
-def render(result: Result, console: Console, *, everything: bool) -> None:
-    """Print what pairs of lines cost, workload by workload."""
-    print_blocks(_blocks(result, everything), console)
+def render(
+    result: Result, console: Console, names: Sequence[str] = (), *, everything: bool
+) -> None:
+    """Print what pairs of lines cost, workload by workload; of those of ``names``, if any."""
+    print_blocks(_blocks(named(result, names), everything), console)
 
 
-def _blocks(result: Result, everything: bool) -> Iterator[RenderableType]:
-    for one in result.workloads:
+def _blocks(workloads: list[WorkloadResult], everything: bool) -> Iterator[RenderableType]:
+    for one in workloads:
         yield ""
         title = f"{one.title}, {topology(one.topology)}, pairs of lines as one of 128 bytes"
         yield Text(plain(title), "bold")
@@ -33,8 +36,8 @@ def _blocks(result: Result, everything: bool) -> Iterator[RenderableType]:
             continue
         found = one.pairs
         yield Text(
-            f"{rate(found.apart)} transfers/op on lines of 64 bytes, "
-            f"{rate(found.least)} to {rate(found.most)} on lines of 128"
+            f"of all that moves, walls or not: {rate(found.apart)} transfers/op on lines of 64 "
+            f"bytes, {rate(found.least)} to {rate(found.most)} on lines of 128"
         )
         if found.worse:
             yield _table(found, len(found.listed) if everything else SHOWN)

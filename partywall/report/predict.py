@@ -175,7 +175,7 @@ def _notes(pair: Pair) -> Iterator[RenderableType]:
         if one.handed_over >= 0.01:
             yield Text(f"{label}and {rate(one.handed_over)} that nobody queues for")
         if one.unknown:
-            yield Text(plain(f"{label}an upper bound; not known: {'; '.join(one.unknown)}"))
+            yield Text(plain(f"{label}all op/s may be less; not known: {'; '.join(one.unknown)}"))
     if _of_core(pair.before.points):
         yield Text(
             f"below 100% of a core: more than the machine's {pair.before.cores} cores, which "

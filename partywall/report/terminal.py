@@ -125,8 +125,8 @@ def _asked(result: Result, shown: Shown) -> list[list[Wall]]:
         there = [wall for walls in every for wall in walls]
         found = [wall for wall in there if wall.number == shown.wall]
         if not found:
-            last = max((wall.number for wall in there), default=0)
-            raise UsageProblem(f"there is no wall {shown.wall}", f"they go up to {last}")
+            of = f" of {', '.join(shown.workloads)}" if shown.workloads else ""
+            raise UsageProblem(f"there is no wall {shown.wall}{of}", _numbers(there))
         return [found]
     function = shown.function or ""
     found = [wall for walls in every for wall in walls if wall.touched_by(function)]
@@ -136,6 +136,21 @@ def _asked(result: Result, shown: Shown) -> list[list[Wall]]:
             "name the function that has the access, an inline one, or a lock's caller",
         )
     return [found]
+
+
+def _numbers(walls: list[Wall]) -> str:
+    """Say which numbers walls have: those of one workload follow each other, at most twice."""
+    numbers = sorted(wall.number for wall in walls)
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    if not spans:
+        return "there are no walls"
+    told = [str(low) if low == high else f"{low} to {high}" for low, high in spans]
+    return f"they are {' and '.join(told)}"
 
 
 # What was measured

@@ -799,6 +799,46 @@ def test_lines_of_128_bytes_are_shown_on_demand(partywall: Partywall, saved: Pat
     json.loads(partywall("report", saved, "--line-size", "128", "--json").out)
 
 
+def test_lines_of_128_bytes_are_shown_of_the_workloads_asked_for(
+    partywall: Partywall, saved: Path
+) -> None:
+    done = partywall("report", saved, "--line-size", "128", "-w", "signal")
+    assert "signal, 8 x 1, pairs of lines as one" in done.out
+    assert "overlay/access, 8 x 1, pairs of lines as one" not in done.out
+    refused(partywall("report", saved, "--line-size", "128", "--wall", "1"), USAGE, "--line-size")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--wall", "1", "--function", "get_ucounts"], "--wall and --function exclude each other"),
+        (["--function", ""], "--function is empty"),
+        (["--fail-held", "nan"], "nan is no number that has an end"),
+    ],
+)
+def test_what_a_report_would_pass_over_is_refused(
+    partywall: Partywall, saved: Path, arguments: list[str], words: str
+) -> None:
+    refused(partywall("report", saved, *arguments), USAGE, words)
+
+
+@pytest.mark.parametrize(
+    "option", [["-n", "4"], ["-c", "2"], ["--timeout", "9"], ["--jobs", "1"]], ids=str
+)
+def test_saved_results_are_not_compared_as_if_measured(
+    partywall: Partywall, saved: Path, option: list[str]
+) -> None:
+    refused(partywall("compare", saved, saved, *option), USAGE, "can't be applied to saved results")
+
+
+def test_of_saved_results_those_asked_for_are_compared(partywall: Partywall, saved: Path) -> None:
+    done = partywall("compare", saved, saved, "-w", "sig*")
+    assert (done.status, done.err) == (0, "")
+    assert "signal, 8 x 1" in done.out
+    assert "overlay/access" not in done.out
+    refused(partywall("compare", saved, saved, "-w", "nix"), USAGE, "nix was not measured")
+
+
 def on_a_terminal(arguments: list[str], rows: int, folder: Path) -> str:
     """What a command shows on a terminal of so many rows, with a pager that says it is one."""
     primary, secondary = os.openpty()
@@ -838,5 +878,5 @@ def test_walls_of_a_saved_result_are_asked_for(partywall: Partywall, saved: Path
     assert "aa_label" not in partywall("report", saved, "--wall", "1").out
     assert "aa_label" in partywall("report", saved, "--function", "apparmor_task_kill").out
     assert "init_ucounts" not in partywall("report", saved, "-w", "overlay").out
-    refused(partywall("report", saved, "--wall", "9"), USAGE, "no wall 9", "up to 2")
+    refused(partywall("report", saved, "--wall", "9"), USAGE, "no wall 9", "1 to 2")
     refused(partywall("report", saved, "-w", "nonesuch"), USAGE, "nonesuch", "signal")

@@ -67,6 +67,7 @@ def test_what_is_not_measured_any_more_has_not_passed(tmp_path: Path) -> None:
     status, said, _ = run("diff", before, after)
     assert status == 1
     assert f"not measured any more, or not in the same way: {lost}" in said
+    assert "nothing of what both have changed" in said
     assert "only in one" not in said
     assert run("diff", before, after, "--allow-missing")[0] == 0
     # What is measured besides is no loss.

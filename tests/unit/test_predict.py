@@ -90,7 +90,7 @@ def test_what_deferred_work_adds_is_told() -> None:
     text = " ".join(shown(builders.result(one), width=200).split())
     said = "8.06 on init_ucounts (2 lines), 4.00 on kmalloc-256: struct aa_label"
     assert f"that are queued for: {said}; 6.03 of these in deferred work" in text
-    assert "upper bound" not in text
+    assert "may be less" not in text
     assert "deferred work" not in shown(builders.result(builders.signal()))
 
 

@@ -279,12 +279,39 @@ def test_walls_that_a_function_uses_are_found(result: Result) -> None:
         ({"wall": 0}, "no wall 0"),
         ({"function": "nonesuch"}, "nonesuch"),
         ({"workloads": ("nonesuch",)}, "nonesuch was not measured"),
-        ({"workloads": ("signal",), "wall": 3}, "no wall 3"),
+        ({"workloads": ("signal",), "wall": 3}, "no wall 3 of signal"),
+        ({"workloads": ("sig*", "x*")}, r"x\* was not measured"),
     ],
 )
 def test_what_is_not_in_a_result_is_said(result: Result, what: Any, words: str) -> None:
     with pytest.raises(UsageProblem, match=words):
         shown(result, **what)
+
+
+def test_which_numbers_there_are_is_said(result: Result) -> None:
+    with pytest.raises(UsageProblem) as raised:
+        shown(result, workloads=("overlay/access-shared",), wall=1)
+    assert raised.value.hint == "they are 3"
+    with pytest.raises(UsageProblem) as raised:
+        shown(result, wall=7)
+    assert raised.value.hint == "they are 1 to 3"
+
+
+def test_workloads_are_shown_by_a_pattern(result: Result) -> None:
+    report = shown(result, workloads=("overlay/*",))
+    assert "overlay/access, 8 containers" in report
+    assert "overlay/access-shared, 1 container" in report
+    assert "signal, 8 containers" not in report
+
+
+@pytest.mark.parametrize("width", [40, 60, 72])
+def test_where_a_table_leaves_no_room_for_names_words_tell_the_same(
+    result: Result, width: int
+) -> None:
+    report = shown(result, width)
+    assert re.search(r"^signal  8 x 1", report, re.MULTILINE)
+    flat = " ".join(report.split())
+    assert re.search(r"signal 8 x 1 2\d% \(\S+\) of one alone lines 2 walls 6.03 memory \?", flat)
 
 
 def test_a_wall_of_some_containers_is_said_to_be_theirs() -> None:
