@@ -8,6 +8,8 @@ import subprocess
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from packaging.version import Version
+
 from partywall import __version__
 from partywall.core import packages
 
@@ -65,9 +67,17 @@ def test_it_names_the_licence_of_each_file_as_that_says_itself() -> None:
 
 
 def test_it_is_of_the_programs_version() -> None:
-    assert (DEBIAN / "changelog").read_text().startswith(f"partywall ({__version__}) ")
+    # What is between two releases sorts below the next one, for dpkg as for pip.
+    version = __version__.replace(".dev", "~dev")
+    assert (DEBIAN / "changelog").read_text().startswith(f"partywall ({version}) ")
 
 
 def test_news_begin_with_this_version() -> None:
     text = (DEBIAN.parent / "NEWS.md").read_text()
-    assert re.findall(r"^## (\S+) \(", text, re.MULTILINE)[0] == __version__
+    released = re.findall(r"^## (\S+) \(", text, re.MULTILINE)[0]
+    first = re.findall(r"^## (.*)", text, re.MULTILINE)[0]
+    if Version(__version__).is_devrelease:
+        assert first == f"After {released}"
+        assert Version(released) < Version(__version__)
+    else:
+        assert released == __version__ == first.split()[0]
