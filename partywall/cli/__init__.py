@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The commands, their options and exit codes.
 
-0: done, and nothing over --fail-above. 1: a wall is over --fail-above, an operation over
---fail-growth or --fail-unlimited, caps over --fail-caps, or diff found a regression.
+0: done, and nothing over --fail-above. 1: a wall is over --fail-above, a lock over --fail-held,
+an operation over --fail-growth or --fail-unlimited, caps over --fail-caps, or diff found a
+regression, or a workload that is not measured any more.
 2: asked for something that can't be. 3: this machine or the guest failed.
 130: interrupted.
 """

@@ -17,12 +17,11 @@ from partywall.cli.options import (
     json_option,
     profile_option,
     progress_on_terminal,
-    runs_option,
-    timed_option,
     timeout_option,
 )
 from partywall.cli.predict import parse_counts
 from partywall.cli.readers import Reader
+from partywall.cli.timed import runs_option, timed_option
 from partywall.clock import bench, constant
 from partywall.clock.bench import Bench
 from partywall.clock.cpus import Placement

@@ -16,14 +16,14 @@ from partywall.kernels.sources import built
 
 
 @commands.command("build", reader=Reader.KERNEL, examples=("partywall build partywall+lean",))
-@click.argument("name", required=False, metavar="stock|partywall[@VERSION][+VARIANT]")
+@click.argument("name", required=False, metavar="stock|partywall[@VERSION][+VARIANT]...")
 @click.option("--kernel-tree", "tree", type=FOLDER, help="Build this tree of Linux.")
 def build_command(name: str | None, tree: Path | None) -> int:
     """Build a kernel for guests, and keep it.
 
     stock is Debian's source of Linux 6.12, partywall the same with the series
     of series/linux-6.12; with @7.3 of that release. A +VARIANT adds configuration,
-    as +lean+debug.
+    as +lean+debug; a name that is none lists them.
     """
     if (name is None) == (tree is None):
         raise UsageProblem(

@@ -41,7 +41,6 @@ from partywall.results import compare, document, store
 from partywall.results.named import named
 from partywall.results.result import Result
 
-
 MEASURING = {
     "containers": "--containers",
     "cpus": "--cpus",

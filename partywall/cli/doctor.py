@@ -21,7 +21,8 @@ from partywall.measure import doctor
 def doctor_command(as_json: bool) -> int:
     """Say what this machine lacks, and the command that mends it.
 
-    What only the building of kernels needs may be missing, and what reads images.
+    A check needs nothing of what builds kernels or reads images: where that is missing it
+    says no, and is no failure.
     """
     found = doctor.look()
     if as_json:

@@ -14,7 +14,7 @@ line_size_option = click.option(
     type=click.Choice(["64", "128"]),
     default="64",
     show_default=True,
-    help="128: show besides what aligned pairs of lines cost as one; in --json they are anyhow.",
+    help="128: show as well what aligned pairs of lines would cost as one; --json always has it.",
 )
 
 

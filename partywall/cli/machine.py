@@ -15,10 +15,9 @@ from partywall.cli.options import (
     given,
     json_option,
     progress_on_terminal,
-    runs_option,
-    timed_option,
 )
 from partywall.cli.readers import Reader
+from partywall.cli.timed import runs_option, timed_option
 from partywall.clock import bench, constant, cpus
 from partywall.clock.constant import Constant
 from partywall.core import cache

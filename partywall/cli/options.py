@@ -258,11 +258,6 @@ def view_options(command: FC) -> FC:
     return json_option("the result")(command)
 
 
-timed_option = click.option(
-    "--workload", "-w", "name", default="signal", show_default=True, metavar="NAME"
-)
-runs_option = click.option("--runs", type=click.IntRange(1, 1000), default=5, show_default=True)
-
 profile_option = click.option(
     "--profile",
     "profile_name",
@@ -403,8 +398,8 @@ timeout_option = click.option(
     type=click.FloatRange(min=1),
     default=300.0,
     show_default=True,
-    help="Seconds that a guest may take to boot, and for each window, by the clock here; and for "
-    "all of its windows by its own.",
+    help="Seconds of real time that a guest may take to boot, and for each window; and seconds of "
+    "its own clock for all of its windows.",
 )
 jobs_option = click.option(
     "--jobs",

@@ -182,7 +182,7 @@ _OPTIONS = (
         "--image",
         callback=_root,
         metavar="ARCHIVE[:TAG]",
-        help="The same from a container image: an OCI layout, or what docker save wrote.",
+        help="That root from a container image: an OCI layout, or what docker save wrote.",
     ),
     click.option(
         "--entrypoint",
@@ -194,13 +194,14 @@ _OPTIONS = (
         "--debian",
         callback=_root,
         metavar="PACKAGE[,PACKAGE]",
-        help="The same of Debian's packages and what they depend on.",
+        help="That root made of packages of Debian's and what they depend on.",
     ),
     click.option(
         "--compose",
         type=FILE,
         metavar="FILE",
-        help="The same as a service of a Compose file says, or a pod of a manifest's.",
+        help="Root, command, limits and confinement of a service of a Compose file, or of a pod of "
+        "Kubernetes' manifests.",
     ),
     click.option(
         "--service",
@@ -216,9 +217,9 @@ _OPTIONS = (
     ),
     click.option(
         "--client",
-        metavar="COMMAND",
-        help="What asks COMMAND, a server, in the same container; {requests}: how many times; "
-        "{server}: its address.",
+        metavar="CLIENT",
+        help="Program that sends requests to COMMAND, a server, in the same container; in it "
+        "{requests} is how many, and {server} the server's address.",
     ),
     click.option(
         "--peer",
@@ -256,7 +257,8 @@ _OPTIONS = (
     click.option(
         "--ops",
         type=click.IntRange(min=1),
-        help="Operations that COMMAND or FILE.c does in its window (or in all).",
+        help="Operations in the window of COMMAND or FILE.c, or in all of a COMMAND that has none; "
+        "with --client, requests on each CPU.",
     ),
     click.option(
         "--charge",

@@ -60,7 +60,7 @@ def show(
 @click.option("--function", metavar="NAME", help="Tell all of the walls that this function uses.")
 @view_options
 @html_options
-@fail_above_option("As for check.")
+@fail_above_option("Exit with 1 if a wall has more transfers per operation.")
 @held_option
 @growth_option
 @results_option("Where the newest is looked for.")

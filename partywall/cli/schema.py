@@ -44,8 +44,12 @@ _DOCUMENTS: dict[str, type[Document]] = {
 
 
 @commands.command("schema", reader=Reader.CONTRIBUTOR, examples=("partywall schema result",))
-@click.argument("kind", type=click.Choice(list(_DOCUMENTS)), default="result")
+@click.argument("kind", type=click.Choice(list(_DOCUMENTS)), default="result", metavar="[KIND]")
 def schema(kind: str) -> int:
-    """Print the JSON schema of what a command prints with --json."""
+    """Print the JSON schema of what a command prints with --json.
+
+    KIND is result, compare, diff, predict, model, bench, machine, layout, map, beside,
+    bisect, growth, caps or explain.
+    """
     click.echo(json.dumps(document.schema(_DOCUMENTS[kind]), indent=1))
     return 0

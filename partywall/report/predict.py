@@ -87,7 +87,7 @@ def _of_core(points: Sequence[Point]) -> bool:
 
 def _one(prediction: Prediction) -> Table:
     points = prediction.points
-    names = ["op/s of each", "at least to at most", "of one alone", "waits"]
+    names = ["op/s of each", "at least to at most", "of one alone", "lost"]
     table = _columns(prediction.of, *names, *(["of a core"] if _of_core(points) else []))
     for point in points:
         table.add_row(

@@ -103,7 +103,7 @@ def sharers(line: Line, containers: int) -> str:
 
     def some(numbers: list[int]) -> str:
         if len(set(numbers)) == containers:
-            return f"all {containers} containers"
+            return "both containers" if containers == 2 else f"all {containers} containers"
         return f"{count(len(set(numbers)), 'container')} ({ranges(numbers)})"
 
     said = []

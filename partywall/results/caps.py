@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from partywall.results.document import Document, Model
+from partywall.results.document import Document, Model, reads
 from partywall.results.failures import Failure
 from partywall.results.setting import Environment, KernelId
 
-SCHEMA: Final = "partywall.caps/1"
+SCHEMA: Final = "partywall.caps/2"
 
 Verdict = Literal["cap", "own", "memory", "not reached", "not tried"]
 
@@ -73,7 +73,9 @@ class Cap(Model):
 class Caps(Document):
     """What one container can use up of what all need, on one kernel."""
 
-    schema_: Literal["partywall.caps/1"] = Field(default=SCHEMA, alias="schema")
+    schema_: Annotated[Literal["partywall.caps/2"], reads("partywall.caps/1", SCHEMA)] = Field(
+        default=SCHEMA, alias="schema"
+    )
     created: str = Field(description="UTC, ISO 8601.")
     kernel: KernelId
     environment: Environment

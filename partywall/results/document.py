@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic.json_schema import GenerateJsonSchema
 
 _GIVEN: dict[frozenset[str], set[str]] = {}
@@ -26,6 +26,14 @@ class Model(BaseModel):
         given = self.__pydantic_fields_set__
         shared = _GIVEN.setdefault(frozenset(given), given)
         object.__setattr__(self, "__pydantic_fields_set__", shared)
+
+
+def reads(former: str, now: str) -> BeforeValidator:
+    """Return what takes a document of the former version for one of now's.
+
+    For versions between which keys were added alone, all of them with defaults.
+    """
+    return BeforeValidator(lambda version: now if version == former else version)
 
 
 class Document(Model):

@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from partywall.results.caps import Verdict as Reached
-from partywall.results.document import Document, Model
+from partywall.results.document import Document, Model, reads
 from partywall.results.failures import Failure
 from partywall.results.memory import PAGE, Kind, Unsettled, unpaid
 from partywall.results.setting import Environment, KernelId
 
-SCHEMA: Final = "partywall.growth/1"
+SCHEMA: Final = "partywall.growth/2"
 
 AFTER: Final = ("gone", "reclaimed", "stopped", "ended")
 """Looks at what is left: when the processes are gone, and their files and queues removed;
@@ -247,7 +247,9 @@ class Operation(Model):
 class Growth(Document):
     """What operations leave behind on one kernel."""
 
-    schema_: Literal["partywall.growth/1"] = Field(default=SCHEMA, alias="schema")
+    schema_: Annotated[Literal["partywall.growth/2"], reads("partywall.growth/1", SCHEMA)] = Field(
+        default=SCHEMA, alias="schema"
+    )
     created: str = Field(description="UTC, ISO 8601.")
     kernel: KernelId
     environment: Environment

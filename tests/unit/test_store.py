@@ -363,3 +363,13 @@ def test_what_former_versions_saved_is_told_compared_and_predicted(
     status, out, complaint = run(command, *more, saved)
     assert (status, complaint) == (0, "")
     assert "signal" in out
+
+
+@pytest.mark.parametrize(("name", "words"), [("growth", "dentry"), ("caps", "hold/inotify")])
+def test_growth_and_caps_of_a_former_version_are_shown(name: str, words: str) -> None:
+    path = Path(__file__).parent / "saved" / f"0.3.0-{name}.json.gz"
+    assert f"partywall.{name}/1" in gzip.decompress(path.read_bytes()).decode()
+    status, out, complaint = run(name, path)
+    assert (status, complaint) == (0, "")
+    assert words in out
+    assert f'"schema": "partywall.{name}/2"' in run(name, path, "--json")[1]
