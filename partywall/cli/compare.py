@@ -38,7 +38,7 @@ from partywall.measure.ready import resolve, with_roots
 from partywall.model import profiles
 from partywall.report import compare as view
 from partywall.results import compare, document, store
-from partywall.results.named import named
+from partywall.results.named import narrowed
 from partywall.results.result import Result
 
 MEASURING = {
@@ -56,6 +56,14 @@ def _ready(what: str) -> Result | Kernel:
         return store.load(Path(what))
     with progress_on_terminal() as progress:
         return resolve(Request(what), progress)
+
+
+def _chosen(result: Result, what: str, names: tuple[str, ...]) -> Result:
+    """What a saved result has of the workloads that are asked for."""
+    try:
+        return narrowed(result, names)
+    except UsageProblem as problem:
+        raise UsageProblem(f"{what}: {problem.message}", problem.hint) from problem
 
 
 def _measured(
@@ -116,7 +124,8 @@ def compare_command(
     BEFORE and AFTER are kernels, as --kernel of check names them, trees of Linux
     and their images among them, or saved results (*.json, *.json.gz): partywall
     compare stock ~/linux. A workload that fails on one of them is left out, and
-    named. --fail-held and --fail-growth are of all that AFTER has.
+    named. Of two saved results -w chooses what is compared, patterns too.
+    --fail-held and --fail-growth are of all that AFTER has of that.
     """
     profile = profiles.load(profile_name)
     both = [store.is_name(what) for what in (before, after)]
@@ -147,7 +156,7 @@ def compare_command(
             return _failed(failures)
         found.append(result)
     if all(both):
-        found = [one.model_copy(update={"workloads": named(one, names)}) for one in found]
+        found = [_chosen(found[0], before, names), _chosen(found[1], after, names)]
     try:
         compared = compare.compare(*found)
     except UsageProblem as error:

@@ -17,6 +17,7 @@ from partywall.cli.options import (
     Output,
     commands,
     fail_above_option,
+    given,
     html_options,
     names_option,
     one_view,
@@ -85,8 +86,9 @@ def report(
     """Show a saved result, the newest one unless FILE is named."""
     one_view(as_json, as_ktap)
     if listed:
-        if file is not None or as_json or as_ktap or html_file is not None:
-            raise UsageProblem("--list goes alone", "leave out FILE and the views")
+        others = [name for name in click.get_current_context().params if given(name)]
+        if set(others) - {"listed", "folder"}:
+            raise UsageProblem("--list goes alone", "leave out all but --results")
         saved.render(store.entries(folder), Output())
         return 0
     failing = any(limit is not None for limit in (fail_above, fail_held, fail_growth))

@@ -44,7 +44,7 @@ _DOCUMENTS: dict[str, type[Document]] = {
 
 
 @commands.command("schema", reader=Reader.CONTRIBUTOR, examples=("partywall schema result",))
-@click.argument("kind", type=click.Choice(list(_DOCUMENTS)), default="result", metavar="[KIND]")
+@click.argument("kind", type=click.Choice(list(_DOCUMENTS)), default="result", metavar="KIND")
 def schema(kind: str) -> int:
     """Print the JSON schema of what a command prints with --json.
 

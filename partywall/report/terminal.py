@@ -139,7 +139,7 @@ def _asked(result: Result, shown: Shown) -> list[list[Wall]]:
 
 
 def _numbers(walls: list[Wall]) -> str:
-    """Say which numbers walls have: those of one workload follow each other, at most twice."""
+    """Say which numbers walls have: those of one workload follow each other, of each kind."""
     numbers = sorted(wall.number for wall in walls)
     spans: list[list[int]] = []
     for number in numbers:
@@ -150,7 +150,8 @@ def _numbers(walls: list[Wall]) -> str:
     if not spans:
         return "there are no walls"
     told = [str(low) if low == high else f"{low} to {high}" for low, high in spans]
-    return f"they are {' and '.join(told)}"
+    *before, last = told
+    return f"they are {', '.join(before)} and {last}" if before else f"they are {last}"
 
 
 # What was measured

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from partywall.core.errors import UsageProblem
-from partywall.results.result import Result, WorkloadResult
+from partywall.results.result import OWN_LAYERS, Result, WorkloadResult
 
 
 def named(result: Result, names: Sequence[str]) -> list[WorkloadResult]:
@@ -22,6 +22,26 @@ def named(result: Result, names: Sequence[str]) -> list[WorkloadResult]:
     return [one for one in result.workloads if not names or any(_is(one, name) for name in names)]
 
 
+def narrowed(result: Result, names: Sequence[str]) -> Result:
+    """Return what a result has of these names, as `named` takes them, also of what failed."""
+    failed = [
+        one
+        for one in result.failed
+        if not names or any(matches(name, one.workload, *_parts(one.workload)) for name in names)
+    ]
+    return result.model_copy(update={"workloads": named(result, names), "failed": failed})
+
+
+def matches(name: str, *own: str) -> bool:
+    """Whether that is one of its names, as it stands or as a pattern: a title may have brackets."""
+    return any(name == one or fnmatchcase(one, name) for one in own)
+
+
 def _is(one: WorkloadResult, name: str) -> bool:
-    """Whether that is its name, as it stands or as a pattern: a title may have brackets."""
-    return any(name == own or fnmatchcase(own, name) for own in (one.title, one.workload))
+    return matches(name, one.title, one.workload, *_parts(one.title))
+
+
+def _parts(title: str) -> tuple[str, str]:
+    """A title without layers, and without variant too."""
+    whole = title.removesuffix(OWN_LAYERS)
+    return whole, whole.partition("/")[0]

@@ -36,6 +36,9 @@ SCHEMA: Final = upgrade.CURRENT
 IN_TURN: Final = 0.25
 """Share of a CPU's slices that come after others' work from which on returns tell something."""
 
+OWN_LAYERS: Final = ", own layers"
+"""What a title has at its end if each container has an image of its own."""
+
 Verdict = Literal["isolated", "isolated in its calls", "no wall", "walls"]
 
 
@@ -254,7 +257,7 @@ class WorkloadResult(Model):
     def title(self) -> str:
         """Name for people: workload, variant unless it is the only one, layers if not shared."""
         name = self.workload if self.variant == "default" else f"{self.workload}/{self.variant}"
-        return name if self.layers == "shared" else f"{name}, own layers"
+        return name if self.layers == "shared" else f"{name}{OWN_LAYERS}"
 
 
 class Result(Document):

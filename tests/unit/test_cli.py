@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shlex
 import socket
 import subprocess
@@ -24,7 +25,10 @@ from commands import MAIN
 from partywall import workloads
 from partywall.cli import commands, series
 from partywall.cli.options import Command, Commands
+from partywall.cli.schema import _DOCUMENTS
 from partywall.results import document, store
+from partywall.results.failures import Failure
+from partywall.results.named import named
 from partywall.results.result import SCHEMA
 
 RESULT = builders.result(builders.signal(), builders.isolated())
@@ -428,7 +432,8 @@ def test_saved_results_are_listed(partywall: Partywall, saved: Path, tmp_path: P
     said = " ".join(done.out.split())
     assert f"{RESULT.created} {RESULT.kernel.release} signal, overlay/access results/2026" in said
     assert "not JSON" in said
-    refused(partywall("report", "--list", "--json"), USAGE, "--list goes alone")
+    for others in (["--json"], ["--wall", "9"], ["--fail-above", "0"], ["-w", "signal"]):
+        refused(partywall("report", "--list", *others), USAGE, "--list goes alone")
     refused(partywall("report", saved, "--list"), USAGE, "--list goes alone")
     refused(partywall("report", "--list", "--results", "none"), USAGE, str(tmp_path / "none"))
 
@@ -837,6 +842,46 @@ def test_of_saved_results_those_asked_for_are_compared(partywall: Partywall, sav
     assert "signal, 8 x 1" in done.out
     assert "overlay/access" not in done.out
     refused(partywall("compare", saved, saved, "-w", "nix"), USAGE, "nix was not measured")
+
+
+def test_what_failed_and_was_not_asked_for_keeps_no_saved_results_from_passing(
+    partywall: Partywall, tmp_path: Path
+) -> None:
+    failed = [Failure(title="overlay/access 3x1", operation="", why="the guest died")]
+    whole, lacking = tmp_path / "whole.json", tmp_path / "lacking.json"
+    store.write(RESULT, whole)
+    store.write(RESULT.model_copy(update={"failed": failed}), lacking)
+    limit = ["--fail-above", "100"]
+    assert partywall("compare", whole, lacking, "-w", "signal", *limit).status == 0
+    refused_after(partywall("compare", whole, lacking, *limit), "overlay/access 3x1 could not be")
+    refused_after(partywall("compare", whole, lacking, "-w", "overlay/*", *limit), "overlay/access")
+
+
+def refused_after(done: Done, words: str) -> None:
+    """That what was compared is shown, and a limit says nothing of it."""
+    assert done.status == USAGE
+    assert "transfers/op" in done.out
+    assert words in done.err
+
+
+def test_images_of_ones_own_are_compared_by_name_with_shared_ones(
+    partywall: Partywall, tmp_path: Path
+) -> None:
+    shared, own = tmp_path / "shared.json", tmp_path / "own.json"
+    (one,) = named(RESULT, ["overlay/access"])
+    store.write(builders.result(one), shared)
+    store.write(builders.result(one.model_copy(update={"layers": "own"})), own)
+    done = partywall("compare", shared, own, "-w", "overlay/access")
+    assert (done.status, done.err) == (0, "")
+    refused(partywall("compare", shared, own, "-w", "nix"), USAGE, "shared.json: workload nix")
+
+
+def test_kinds_of_documents_are_told_as_they_are(partywall: Partywall) -> None:
+    told = " ".join(partywall("schema", "--help").out.split())
+    said = re.search(r"KIND is (.*?)\.", told)
+    assert said is not None
+    assert re.split(r", | or ", said[1]) == list(_DOCUMENTS)
+    refused(partywall("schema", "nix"), USAGE, "nix")
 
 
 def on_a_terminal(arguments: list[str], rows: int, folder: Path) -> str:

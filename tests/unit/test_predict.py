@@ -21,6 +21,7 @@ from partywall.model.predict import Outlook, Trial, outlook, trial
 from partywall.model.queues import usual_counts
 from partywall.report import predict as view
 from partywall.results import document
+from partywall.results.counts import CallCount
 from partywall.results.result import Result
 
 TWO = profiles.load("ice-lake-2x32")
@@ -67,6 +68,13 @@ def test_the_usual_numbers_end_at_the_cores() -> None:
     assert [point.core for point in pair.before.points] == [1.0] * 5
     (over,) = outlook(builders.result(four), None, TWO, [32]).workloads[0].before.points
     assert over.core == 0.5
+
+
+def test_what_is_not_known_may_make_it_less() -> None:
+    waits = [CallCount(function="synchronize_rcu", per_op=1)]
+    one = builders.signal().model_copy(update={"waits": waits})
+    text = " ".join(shown(builders.result(one), width=200).split())
+    assert "all op/s may be less; not known: how long synchronize_rcu takes (1 per op)" in text
 
 
 def test_lines_of_one_name_are_one() -> None:

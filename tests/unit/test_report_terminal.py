@@ -295,6 +295,10 @@ def test_which_numbers_there_are_is_said(result: Result) -> None:
     with pytest.raises(UsageProblem) as raised:
         shown(result, wall=7)
     assert raised.value.hint == "they are 1 to 3"
+    several = builders.result(*[*result.workloads] * 3)
+    with pytest.raises(UsageProblem) as raised:
+        shown(several, workloads=("signal",), wall=9)
+    assert raised.value.hint == "they are 1 to 2, 4 to 5 and 7 to 8"
 
 
 def test_workloads_are_shown_by_a_pattern(result: Result) -> None:
