@@ -216,9 +216,9 @@ def _summary(workloads: list[tuple[WorkloadResult, Cost]]) -> RenderableType:
         alone = f"{share(found)}{f' at {found.at}' if several else ''}"
         lines, stays, waits = _lines(workload), memory.brief(workload), held.brief(workload)
         table.add_row(title, shape, alone, lines, stays, waits)
-        words = f"{shape}|{alone} of one alone|lines ", f"memory {stays}|waits {waits}"
-        before, after = ([text(word) for word in some.split("|")] for some in words)
-        told.append(Flow(title, *before[:-1], before[-1].append_text(lines), *after))
+        pieces = [text(f"{alone} of one alone"), text("lines ").append_text(lines)]
+        pieces += [text(f"memory {stays}"), text(f"waits {waits}")]
+        told.append(Flow(title, text(shape), *pieces))
     return Fitting(table, Group(*told))
 
 
