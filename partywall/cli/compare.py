@@ -41,7 +41,7 @@ from partywall.results import compare, document, store
 from partywall.results.named import narrowed
 from partywall.results.result import Result
 
-MEASURING = {
+_TO_MEASURE = {
     "containers": "--containers",
     "cpus": "--cpus",
     "timeout": "--timeout",
@@ -130,7 +130,7 @@ def compare_command(
     profile = profiles.load(profile_name)
     both = [store.is_name(what) for what in (before, after)]
     if all(both):
-        only_to_measure(MEASURING)
+        only_to_measure(_TO_MEASURE)
     # Of saved results any name is one that they have.
     chosen = [] if all(both) else workloads.select_any(names)
     shape = shape_of(containers, cpus)
