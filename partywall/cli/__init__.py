@@ -5,7 +5,7 @@
 an operation over --fail-growth or --fail-unlimited, caps over --fail-caps, or diff found a
 regression, or a workload that is not measured any more.
 2: asked for something that can't be. 3: this machine or the guest failed.
-130: interrupted.
+130: interrupted. 141: whoever read the output had enough of it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from partywall.cli import (
     series,
     workloads,
 )
-from partywall.cli.options import INTERRUPTED, commands, say
+from partywall.cli.options import BROKEN_PIPE, INTERRUPTED, commands, say
 from partywall.core.errors import EnvironmentProblem, PartywallError, UsageProblem
 
 __all__ = [
@@ -102,9 +102,6 @@ def _tell(error: PartywallError) -> None:
 
 def main() -> NoReturn:
     """Runs the command line; never returns, never shows a traceback."""
-    # A shell that completes a line asks so; partywall --help says nothing of it.
-    if instruction := os.environ.get(_COMPLETE):
-        sys.exit(shell_complete(commands, {}, "partywall", _COMPLETE, instruction))
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, _stop)
     # Results are millions of objects, hardly any of which go round in circles.
@@ -114,8 +111,12 @@ def main() -> NoReturn:
         # Not commands.main(), which ends on a closed pipe as if a wall were found.
         if sys.stdout is None:
             raise EnvironmentProblem("standard output is closed", "write it to /dev/null instead")
-        with commands.make_context("partywall", sys.argv[1:]) as invocation:
-            status = commands.invoke(invocation)
+        # A shell that completes a line asks so; partywall --help says nothing of it.
+        if instruction := os.environ.get(_COMPLETE):
+            status = shell_complete(commands, {}, "partywall", _COMPLETE, instruction)
+        else:
+            with commands.make_context("partywall", sys.argv[1:]) as invocation:
+                status = commands.invoke(invocation)
         sys.stdout.flush()
     except click.exceptions.Exit as error:
         status = error.exit_code
@@ -136,7 +137,7 @@ def main() -> NoReturn:
     except BrokenPipeError:
         # Whoever read our output has had enough.
         _drop_output()
-        status = INTERRUPTED
+        status = BROKEN_PIPE
     except OSError as error:
         _drop_output()
         _tell(EnvironmentProblem(f"writing the output: {error.strerror or error}"))

@@ -33,8 +33,8 @@ from partywall.report.words import plain
 from partywall.results import store
 from partywall.results.result import Result
 
-OVER_LIMIT, INTERRUPTED = 1, 130
-"""Exit statuses beside those of errors."""
+OVER_LIMIT, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
+"""Exit statuses beside those of errors; the last is a shell's of who SIGPIPE ends."""
 
 
 class Output(Console):

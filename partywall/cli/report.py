@@ -86,10 +86,13 @@ def report(
     """Show a saved result, the newest one unless FILE is named."""
     one_view(as_json, as_ktap)
     if listed:
-        others = [name for name in click.get_current_context().params if given(name)]
-        if set(others) - {"listed", "folder"}:
-            raise UsageProblem("--list goes alone", "leave out all but --results")
-        saved.render(store.entries(folder), Output())
+        others = {name for name in click.get_current_context().params if given(name)}
+        if others - {"listed", "folder", "as_json"}:
+            raise UsageProblem("--list goes alone", "leave out all but --results and --json")
+        if as_json:
+            click.echo(saved.as_json(store.entries(folder)))
+        else:
+            saved.render(store.entries(folder), Output())
         return 0
     failing = any(limit is not None for limit in (fail_above, fail_held, fail_growth))
     whole = as_json or as_ktap or html_file is not None or failing

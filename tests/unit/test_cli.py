@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -216,6 +217,13 @@ def test_shells_complete_names_of_workloads(partywall: Partywall, shell: str) ->
     assert (done.status, done.err) == (0, "")
     assert "signal/burst" in done.out
     assert "signal/users" not in done.out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_full_disk_is_said_where_a_shell_completes(partywall: Partywall, shell: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = partywall(stdout=full.fileno(), _PARTYWALL_COMPLETE=f"{shell}_source")
+    refused(done, ENVIRONMENT, "No space left")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -432,10 +440,22 @@ def test_saved_results_are_listed(partywall: Partywall, saved: Path, tmp_path: P
     said = " ".join(done.out.split())
     assert f"{RESULT.created} {RESULT.kernel.release} signal, overlay/access results/2026" in said
     assert "not JSON" in said
-    for others in (["--json"], ["--wall", "9"], ["--fail-above", "0"], ["-w", "signal"]):
+    for others in (["--ktap"], ["--wall", "9"], ["--fail-above", "0"], ["-w", "signal"]):
         refused(partywall("report", "--list", *others), USAGE, "--list goes alone")
     refused(partywall("report", saved, "--list"), USAGE, "--list goes alone")
     refused(partywall("report", "--list", "--results", "none"), USAGE, str(tmp_path / "none"))
+
+
+def test_saved_results_are_listed_as_json(partywall: Partywall, saved: Path, tmp_path: Path) -> None:
+    path = store.save(RESULT, tmp_path / "results")
+    (tmp_path / "results" / "broken.json").write_text("garbage")
+    done = partywall("report", "--list", "--json")
+    assert (done.status, done.err) == (0, "")
+    found = {Path(one["path"]).name: one for one in json.loads(done.out)}
+    assert "not JSON" in found["broken.json"]["problem"]
+    good = found[path.name]
+    assert (good["created"], good["release"]) == (RESULT.created, RESULT.kernel.release)
+    assert (good["workloads"], good["problem"]) == (["signal", "overlay/access"], None)
 
 
 def test_a_compressed_result_is_shown_compared_and_predicted(
@@ -575,7 +595,7 @@ def test_a_reader_who_has_had_enough_is_no_wall(
 ) -> None:
     pipe = closed_pipe()
     try:
-        assert partywall(*arguments, stdout=pipe).status != OVER_LIMIT
+        assert partywall(*arguments, stdout=pipe).status == 128 + signal.SIGPIPE
     finally:
         os.close(pipe)
 
