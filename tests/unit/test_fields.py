@@ -125,6 +125,21 @@ def test_a_flexible_array_goes_on_behind_the_end() -> None:
     assert (found.path, found.offset, found.size) == ("entries[5].prev", 96, 8)
 
 
+def test_an_array_of_no_length_in_a_union_goes_on_behind_the_end() -> None:
+    # As DECLARE_FLEX_ARRAY() has it.
+    inside = struct(
+        None, 0, member(struct(None, 0), "none", 0), member(PROG.array_type(INT), "words", 0)
+    )
+    for members in (
+        [member(LIST, "list", 0), member(inside, None, 0)],
+        [member(inside, None, 0), member(LIST, "list", 0)],
+    ):
+        union = PROG.union_type("buffer", 16, members)
+        assert path(union, 8, 8) == "list.prev"
+        assert path(union, 400, 4) == "words[100]"
+        assert path(struct("s", 24, member(union, "buffer", 8)), 400, 4) == "(padding)"
+
+
 @pytest.mark.parametrize("length", [0, None])
 def test_a_marker_of_no_size_hides_no_field(length: int | None) -> None:
     # As __cacheline_group_begin__tx in struct net_device and netns_ipv4.

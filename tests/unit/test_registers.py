@@ -27,6 +27,9 @@ struct owner { long first; int lock; int count; struct list_head list; long more
 struct stranger { long first; int lock; int count; long more[6]; };
 struct large { long pad[20]; struct owner inner; };
 struct percpu { long a, b, c; };
+struct lruvec { struct list_head lists[5]; long more; };
+struct mem_cgroup_per_node { struct lruvec lruvec; long kept[4]; long counters[40]; };
+union buffer { struct list_head list; struct { struct { } none; char bytes[]; }; };
 struct counter {
 	long sum;
 	int *counts;
@@ -62,6 +65,21 @@ NOINLINE void hand_on(struct stranger *decoy, struct owner *owner)
 NOINLINE void add(struct list_head *list)
 {
 	__asm__ volatile("add_it: incq %0" : "+m"(list->prev));
+}
+
+NOINLINE void unlist(union buffer *buffer)
+{
+	__asm__ volatile("unlist_it: incq %0" : "+m"(buffer->list.prev));
+}
+
+NOINLINE void age(struct lruvec *lruvec)
+{
+	__asm__ volatile("age_it: incq %0" : "+m"(lruvec->more));
+}
+
+NOINLINE void keep(struct mem_cgroup_per_node *node)
+{
+	__asm__ volatile("keep_it: incq %0" : "+m"(node->kept[1]));
 }
 
 NOINLINE void inside(struct large *large)
@@ -153,6 +171,9 @@ void _start(void)
 	use(0, 0);
 	hand_on(0, 0);
 	add(0);
+	unlist(0);
+	age(0);
+	keep(0);
 	inside(0);
 	of_a_cpu(0);
 	through(0);
@@ -163,6 +184,7 @@ void _start(void)
 """
 LABELS = (
     *("take_it", "use_it", "after", "add_it", "inside_it", "percpu_it", "set_it", "copy_it"),
+    *("unlist_it", "age_it", "keep_it"),
     *("counts_it", "owner_it", "either_it", "bytes_it"),
     *("cpu_it", "moved_it", "kept_it", "lost_it", "round_it"),
     *("followed_it", "table_it", "beyond_it", "indexed_it", "short_it", "segment_it"),
@@ -274,6 +296,22 @@ def test_a_part_that_fills_the_object_is_the_object(code: Code) -> None:
     found = guess(code, 16, Evidence(8, 8, code.at["add_it"], 0))
     assert found is not None
     assert (found.type.tag, found.sure) == ("list_head", True)
+
+
+def test_a_union_that_ends_with_an_array_is_the_object(code: Code) -> None:
+    # As AppArmor's buffers are, whose bytes nobody has a pointer of their type to.
+    bytes_ = [Evidence(4000 + n, 1, code.at["copy_it"], 0) for n in range(8)]
+    found = guess(code, 8192, Evidence(8, 8, code.at["unlist_it"], 0), *bytes_)
+    assert found is not None
+    assert (found.type.type_name(), found.shift, found.sure) == ("union buffer", 0, True)
+
+
+def test_what_is_always_a_part_is_named_after_the_whole(code: Code) -> None:
+    lists = [Evidence(80, 8, code.at["age_it"], 0)] * 3
+    for seen in (lists, [*lists, Evidence(96, 8, code.at["keep_it"], 0)]):
+        found = guess(code, 512, *seen)
+        assert found is not None
+        assert (found.type.tag, found.shift) == ("mem_cgroup_per_node", 0)
 
 
 def test_memory_of_which_nothing_is_known_is_what_it_is_used_as(code: Code) -> None:

@@ -158,6 +158,16 @@ def _descend(
     return _member(prog, type_, offset, size, here)
 
 
+def _endless(type_: Type) -> bool:
+    """Whether it is an array of no length, or ends with one and has nothing else in it."""
+    type_ = strip(type_)
+    if size_of(type_):
+        return False
+    if type_.kind == TypeKind.STRUCT and type_.members:
+        return _endless(type_.members[-1].type)
+    return type_.kind == TypeKind.ARRAY
+
+
 def _member(prog: Program, type_: Type, offset: int, size: int, here: FieldPath) -> FieldPath:
     best: FieldPath | None = None
     over: FieldPath | None = None
@@ -167,9 +177,9 @@ def _member(prog: Program, type_: Type, offset: int, size: int, here: FieldPath)
         if member.bit_field_size is not None:
             length = (member.bit_offset % 8 + member.bit_field_size + 7) // 8
         # An array of no length goes on behind the structure's end, but only if
-        # it comes last: others mark where a group of fields begins.
-        endless = number == len(members) - 1 and strip(member.type).kind == TypeKind.ARRAY
-        endless &= not length
+        # it comes last: others mark where a group of fields begins. In a union all do.
+        last = number == len(members) - 1 or type_.kind == TypeKind.UNION
+        endless = last and _endless(member.type)
         if offset < start or (offset >= start + length and not endless):
             continue
         path = ".".join(part for part in (here.path, member.name) if part)

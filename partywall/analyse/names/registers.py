@@ -256,7 +256,8 @@ def _distinct(types: Iterable[Type]) -> tuple[Type, ...]:
 
 
 def _is_structure(type_: Type) -> bool:
-    return type_.kind == TypeKind.STRUCT and bool(type_.tag) and type_.is_complete()
+    whole = type_.kind in (TypeKind.STRUCT, TypeKind.UNION) and bool(type_.tag)
+    return whole and type_.is_complete()
 
 
 def _is_number(type_: Type) -> bool:

@@ -65,7 +65,11 @@ _CACHES = {
 _OWN_CACHE = frozenset(_CACHES.values())
 
 # Structures that are always a part of another, which is what was allocated.
-_INSIDE = {"aa_label": ("aa_profile",), "kernfs_elem_dir": ("kernfs_node",)}
+_INSIDE = {
+    "aa_label": ("aa_profile",),
+    "kernfs_elem_dir": ("kernfs_node",),
+    "lruvec": ("mem_cgroup_per_node",),
+}
 
 # Structures that others are made of: an object is hardly ever one of these alone.
 _PARTS = frozenset(
