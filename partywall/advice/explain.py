@@ -54,6 +54,9 @@ class Forecast:
         self._workload = workload
         self.profile = profile
         self.now = self.without({})
+        self._whole = self.usual(workload).each
+        self._before: Taken | None = None
+        self._had = self._whole
 
     def usual(self, workload: WorkloadResult) -> Load:
         """Return what is usually to be expected of a workload: a fifth of the work of `of`."""
@@ -61,7 +64,13 @@ class Forecast:
 
     def gain(self, taken: Taken, before: Taken | None = None) -> float:
         """Return how much more is usually done without what is taken, than without ``before``."""
-        had = self.usual(without(self._workload, before or {})).each
+        had = self._whole
+        if before is not None:
+            # Of hundreds of walls it is asked what each brings beside the same.
+            if before is not self._before:
+                self._before = before
+                self._had = self.usual(without(self._workload, before)).each
+            had = self._had
         return self.usual(without(self._workload, taken)).each / had
 
     def of(self, workload: WorkloadResult) -> Expected:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import TypeVar
 
 from partywall.advice.mends import Mend, Saved, at_work, touches
@@ -49,6 +50,7 @@ Taken = Mapping[int, Gone]
 """By the number of a line."""
 
 
+@lru_cache(maxsize=1 << 16)
 def number(address: str) -> int:
     """Return the number of the line that an address, in hexadecimal, lies in."""
     return int(address, 16) // LINE_SIZE

@@ -107,6 +107,7 @@ def main() -> NoReturn:
     # Results are millions of objects, hardly any of which go round in circles.
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
+    status: object = 0
     try:
         # Not commands.main(), which ends on a closed pipe as if a wall were found.
         if sys.stdout is None:

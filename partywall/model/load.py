@@ -158,13 +158,20 @@ def _wanted(queue: Queue, transfer: float, moved: float) -> float:
 
 
 def line_queue(
-    transfers: float, writing: float, reading: float, others: int, locked: float = 0.0
+    transfers: float,
+    writing: float,
+    reading: float,
+    others: int,
+    locked: float = 0.0,
+    *,
+    lines: int = 1,
+    few_of: int = 0,
 ) -> Queue:
     """Return what is asked of a line with these transfers and visits per operation.
 
     ``writing``: visits that write; ``reading``: those that only read; ``others``: how
     many CPUs each shared the line with when it was measured; ``locked``: transfers that are
-    made under a lock, for which nobody queues but at that.
+    made under a lock, for which nobody queues but at that. ``lines``, ``few_of``: of `Queue`.
     """
     free = max(0.0, 1 - locked / transfers) if transfers else 1.0
     whole = min(transfers, writing)
@@ -178,4 +185,6 @@ def line_queue(
         # A line that nobody writes does not move, but a file may claim it.
         reads_per_write=reading / writing if writing else 0.0,
         measured=max(1, others),
+        lines=lines,
+        few_of=few_of,
     )

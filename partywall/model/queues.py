@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -187,7 +187,35 @@ def predict_work(work: Work, profile: Profile, counts: Sequence[int] | None = No
     return points
 
 
-def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked of a station, and what makes that: hardly anybody wants to see it."""
+
+    queue: Queue
+    object: str
+    transfers: float = 0.0
+    line: int = 0
+    deferred: float = 0.0
+
+    def station(self, waits: list[float]) -> Station:
+        """Return it with the share of time that it is waited for, at each point."""
+        queue = self.queue
+        return Station(
+            object=self.object,
+            line=self.line,
+            lines=queue.lines,
+            transfers=self.transfers,
+            reads=queue.reads,
+            deferred=self.deferred,
+            own=queue.own,
+            held=queue.held,
+            moved=queue.moved,
+            asleep=queue.asleep,
+            waits=waits,
+        )
+
+
+def _asked(result: WorkloadResult) -> Iterator[_Asked]:
     """Walls of a measured workload, most transfers first, then the locks in them."""
     shape = result.topology
     others = shape.total - shape.cpus if result.scope == "between" else shape.cpus - 1
@@ -195,23 +223,24 @@ def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
     put_off = {line.address: line.transfers for line in late}
     lines = both.lines(result)
     for wall in lines:
-        queue = line_queue(wall.transfers, wall.write_visits, wall.read_visits, others, wall.locked)
-        queue = replace(queue, few_of=_few_of([wall], result))
-        yield (
-            Station(
-                object=wall.object.name,
-                line=wall.object.line,
-                transfers=wall.transfers,
-                reads=queue.reads,
-                deferred=put_off.get(wall.address, 0.0),
+        yield _Asked(
+            line_queue(
+                wall.transfers,
+                wall.write_visits,
+                wall.read_visits,
+                others,
+                wall.locked,
+                few_of=_few_of([wall], result),
             ),
-            queue,
+            object=wall.object.name,
+            line=wall.object.line,
+            transfers=wall.transfers,
+            deferred=put_off.get(wall.address, 0.0),
         )
     for number, (walls, parts) in enumerate(both.walls(result)):
-        for station, queue, listed in _others(walls, parts, others):
-            moved = station.transfers if number else 0.0
-            few = _few_of(listed, result)
-            yield station.model_copy(update={"deferred": moved}), replace(queue, few_of=few)
+        for name, transfers, queue in _others(result, walls, parts, others):
+            deferred = transfers if number else 0.0
+            yield _Asked(queue, object=name, transfers=transfers, deferred=deferred)
     at = {int(line.address, 16): line for line in lines}
     for lock in holdings(result):
         word = at.get(lock.address & -LINE_SIZE)
@@ -226,10 +255,7 @@ def _asked(result: WorkloadResult) -> Iterator[tuple[Station, Queue]]:
             wanted=lock.wanted,
             few_of=_few_of([word] if word else [], result),
         )
-        station = Station(object=lock.name, line=0, transfers=0.0)
-        figures = {"own": queue.own, "held": queue.held, "asleep": queue.asleep}
-        figures["moved"] = queue.moved
-        yield station.model_copy(update=figures), queue
+        yield _Asked(queue, object=lock.name)
 
 
 def _few_of(lines: list[Line], result: WorkloadResult) -> int:
@@ -254,12 +280,12 @@ def _few_of(lines: list[Line], result: WorkloadResult) -> int:
 
 
 def _others(
-    walls: Iterable[Wall], lines: Iterable[Line], others: int
-) -> Iterator[tuple[Station, Queue, list[Line]]]:
-    """Lines of walls that a result does not list one by one, as many like each other.
+    result: WorkloadResult, walls: Iterable[Wall], lines: Iterable[Line], others: int
+) -> Iterator[tuple[str, float, Queue]]:
+    """Yield lines of walls that are not listed one by one, as many like each other of each wall.
 
-    And the lines of each wall that it lists, ``lines`` being those of all. How many transfers
-    are reads' is taken from these.
+    Its name and their transfers, together. ``lines``: those of all walls that are listed; how
+    many transfers are reads' is taken from these.
     """
     lines_of: dict[tuple[str, str], list[Line]] = defaultdict(list)
     for line in lines:
@@ -280,18 +306,18 @@ def _others(
         reading = sum(one.read_visits for one in listed) * scale
         locked = sum(wall.locked for wall in alike) - sum(one.locked for one in listed)
         locked = max(0.0, locked)
-        queue = line_queue(transfers, writing, reading, others, min(locked, transfers))
-        queue = replace(queue, lines=many)
         yield (
-            Station(
-                object=name[1],
-                line=0,
+            name[1],
+            transfers,
+            line_queue(
+                transfers,
+                writing,
+                reading,
+                others,
+                min(locked, transfers),
                 lines=many,
-                transfers=transfers,
-                reads=queue.reads,
+                few_of=_few_of(listed, result),
             ),
-            queue,
-            listed,
         )
 
 
@@ -301,7 +327,7 @@ def work_of(result: WorkloadResult, queues: Iterable[Queue] | None = None) -> Wo
     ``queues``: what it asks for, if that is at hand.
     """
     if queues is None:
-        queues = (queue for _, queue in _asked(result))
+        queues = (one.queue for one in _asked(result))
     return Work(
         # An operation of none, as a file may claim, would take no time at all.
         instructions=max(1.0, result.instructions.ran),
@@ -324,7 +350,7 @@ def predict(
 ) -> Prediction:
     """What is expected of a measured workload on a machine, at `usual_counts` if None."""
     asked = list(_asked(result))
-    work = work_of(result, (queue for _, queue in asked))
+    work = work_of(result, (one.queue for one in asked))
     if counts is None:
         counts = usual_counts(profile, work.processes)
     usual = [usual_load(work, profile, count) for count in counts]
@@ -336,8 +362,8 @@ def predict(
         of="containers" if result.scope == "between" else "CPUs",
         points=predict_work(work, profile, counts),
         stations=[
-            station.model_copy(update={"waits": [one.at_lines[number] for one in usual]})
-            for number, (station, _) in enumerate(asked)
+            one.station([found.at_lines[number] for found in usual])
+            for number, one in enumerate(asked)
         ],
         handed_over=work.alone,
         unknown=unknowns.of(result),

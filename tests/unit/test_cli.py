@@ -446,7 +446,9 @@ def test_saved_results_are_listed(partywall: Partywall, saved: Path, tmp_path: P
     refused(partywall("report", "--list", "--results", "none"), USAGE, str(tmp_path / "none"))
 
 
-def test_saved_results_are_listed_as_json(partywall: Partywall, saved: Path, tmp_path: Path) -> None:
+def test_saved_results_are_listed_as_json(
+    partywall: Partywall, saved: Path, tmp_path: Path
+) -> None:
     path = store.save(RESULT, tmp_path / "results")
     (tmp_path / "results" / "broken.json").write_text("garbage")
     done = partywall("report", "--list", "--json")

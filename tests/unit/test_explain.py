@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
 from collections.abc import Callable
@@ -17,9 +18,10 @@ from rich.console import Console
 from test_without import wall
 
 from partywall.advice import checked, mends
-from partywall.advice.explain import MOST, explain
+from partywall.advice.explain import MOST, Forecast, explain
 from partywall.advice.explained import Explained, Explanation, Remedy
 from partywall.advice.mends import Mend, Saved
+from partywall.advice.without import Taken, all_of, key
 from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Quiet
 from partywall.core.topology import Topology
@@ -101,6 +103,18 @@ def test_two_walls_that_hide_each_other_are_told_together(known: Known) -> None:
         assert remedy.after.transfers == 4.0
     assert together.times(found.now) == pytest.approx(of(found, "the whole series").gain)
     assert found.enough == [["the whole series"], ["series one", "series two"]]
+
+
+def test_what_a_wall_brings_is_the_same_in_whatever_order_it_is_asked() -> None:
+    workload = builders.workload("w", [wall(name, 4.0, n) for n, name in enumerate("abc", 1)])
+    profile = profiles.load(profiles.DEFAULT)
+    one, two, all_ = (all_of(workload, map(key, workload.walls[:n])) for n in (1, 2, 3))
+    asked: list[tuple[Taken, Taken | None]] = [(one, None), (two, one), (all_, one), (all_, two)]
+    first = [Forecast(workload, profile, 64).gain(*pair) for pair in asked]
+    assert len(set(first)) == len(asked)
+    for order in itertools.permutations(range(len(asked))):
+        forecast = Forecast(workload, profile, 64)
+        assert [forecast.gain(*asked[n]) for n in order] == [first[n] for n in order]
 
 
 def test_what_helps_most_comes_first(known: Known) -> None:

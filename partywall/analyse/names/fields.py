@@ -165,7 +165,7 @@ def _endless(type_: Type) -> bool:
         return False
     if type_.kind == TypeKind.STRUCT and type_.members:
         return _endless(type_.members[-1].type)
-    return type_.kind == TypeKind.ARRAY
+    return bool(type_.kind == TypeKind.ARRAY)
 
 
 def _member(prog: Program, type_: Type, offset: int, size: int, here: FieldPath) -> FieldPath:
