@@ -26,6 +26,7 @@ STATUSES = (
     ("2", "What was asked for can't be done."),
     ("3", "This machine or the guest failed."),
     ("130", "Interrupted."),
+    ("141", "Whoever read the output had enough of it."),
 )  # fmt: skip
 ENVIRONMENT = (
     ("XDG_CACHE_HOME", "What is downloaded and built is kept in partywall/ there; ~/.cache if it "

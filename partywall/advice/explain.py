@@ -54,7 +54,7 @@ class Forecast:
         self._workload = workload
         self.profile = profile
         self.now = self.without({})
-        self._whole = self.usual(workload).each
+        self._whole = self.usual(without(workload, {})).each
         self._before: Taken | None = None
         self._had = self._whole
 

@@ -282,10 +282,10 @@ def _few_of(lines: list[Line], result: WorkloadResult) -> int:
 def _others(
     result: WorkloadResult, walls: Iterable[Wall], lines: Iterable[Line], others: int
 ) -> Iterator[tuple[str, float, Queue]]:
-    """Yield lines of walls that are not listed one by one, as many like each other of each wall.
+    """Yield the lines of each wall that are not listed one by one, taken to be alike.
 
-    Its name and their transfers, together. ``lines``: those of all walls that are listed; how
-    many transfers are reads' is taken from these.
+    That is its name, their transfers together, and what is asked of them. ``lines``: those that
+    are listed, of all walls; how many transfers are reads' is taken from these.
     """
     lines_of: dict[tuple[str, str], list[Line]] = defaultdict(list)
     for line in lines:

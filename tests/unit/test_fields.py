@@ -138,6 +138,11 @@ def test_an_array_of_no_length_in_a_union_goes_on_behind_the_end() -> None:
         assert path(union, 8, 8) == "list.prev"
         assert path(union, 400, 4) == "words[100]"
         assert path(struct("s", 24, member(union, "buffer", 8)), 400, 4) == "(padding)"
+    one = [member(LIST, "list", 0), member(PROG.array_type(INT, 1), "words", 0)]
+    assert path(PROG.union_type("buffer", 16, one), 400, 4) == "words[100]"
+    # As struct bpf_array.
+    either = PROG.union_type(None, 0, [member(PROG.array_type(LONG), "values", 0)])
+    assert path(struct("s", 8, member(INT, "n", 0), member(either, None, 8)), 48, 8) == "values[5]"
 
 
 @pytest.mark.parametrize("length", [0, None])

@@ -28,8 +28,9 @@ struct stranger { long first; int lock; int count; long more[6]; };
 struct large { long pad[20]; struct owner inner; };
 struct percpu { long a, b, c; };
 struct lruvec { struct list_head lists[5]; long more; };
-struct mem_cgroup_per_node { struct lruvec lruvec; long kept[4]; long counters[40]; };
+struct mem_cgroup_per_node { long state[8]; struct lruvec lruvec; long kept[20]; };
 union buffer { struct list_head list; struct { struct { } none; char bytes[]; }; };
+union older { struct list_head list; char bytes[1]; };
 struct counter {
 	long sum;
 	int *counts;
@@ -70,6 +71,11 @@ NOINLINE void add(struct list_head *list)
 NOINLINE void unlist(union buffer *buffer)
 {
 	__asm__ volatile("unlist_it: incq %0" : "+m"(buffer->list.prev));
+}
+
+NOINLINE void unlist_older(union older *buffer)
+{
+	__asm__ volatile("older_it: incq %0" : "+m"(buffer->list.prev));
 }
 
 NOINLINE void age(struct lruvec *lruvec)
@@ -172,6 +178,7 @@ void _start(void)
 	hand_on(0, 0);
 	add(0);
 	unlist(0);
+	unlist_older(0);
 	age(0);
 	keep(0);
 	inside(0);
@@ -184,7 +191,7 @@ void _start(void)
 """
 LABELS = (
     *("take_it", "use_it", "after", "add_it", "inside_it", "percpu_it", "set_it", "copy_it"),
-    *("unlist_it", "age_it", "keep_it"),
+    *("unlist_it", "older_it", "age_it", "keep_it"),
     *("counts_it", "owner_it", "either_it", "bytes_it"),
     *("cpu_it", "moved_it", "kept_it", "lost_it", "round_it"),
     *("followed_it", "table_it", "beyond_it", "indexed_it", "short_it", "segment_it"),
@@ -298,17 +305,18 @@ def test_a_part_that_fills_the_object_is_the_object(code: Code) -> None:
     assert (found.type.tag, found.sure) == ("list_head", True)
 
 
-def test_a_union_that_ends_with_an_array_is_the_object(code: Code) -> None:
+@pytest.mark.parametrize(("label", "name"), [("unlist_it", "buffer"), ("older_it", "older")])
+def test_a_union_that_ends_with_an_array_is_the_object(code: Code, label: str, name: str) -> None:
     # As AppArmor's buffers are, whose bytes nobody has a pointer of their type to.
     bytes_ = [Evidence(4000 + n, 1, code.at["copy_it"], 0) for n in range(8)]
-    found = guess(code, 8192, Evidence(8, 8, code.at["unlist_it"], 0), *bytes_)
+    found = guess(code, 8192, Evidence(8, 8, code.at[label], 0), *bytes_)
     assert found is not None
-    assert (found.type.type_name(), found.shift, found.sure) == ("union buffer", 0, True)
+    assert (found.type.type_name(), found.shift, found.sure) == (f"union {name}", 0, True)
 
 
 def test_what_is_always_a_part_is_named_after_the_whole(code: Code) -> None:
-    lists = [Evidence(80, 8, code.at["age_it"], 0)] * 3
-    for seen in (lists, [*lists, Evidence(96, 8, code.at["keep_it"], 0)]):
+    lists = [Evidence(64 + 80, size, code.at["age_it"], 0) for size in (1, 2, 4, 8)]
+    for seen in (lists, [*lists, Evidence(64 + 96, 8, code.at["keep_it"], 0)]):
         found = guess(code, 512, *seen)
         assert found is not None
         assert (found.type.tag, found.shift) == ("mem_cgroup_per_node", 0)

@@ -163,9 +163,24 @@ def _endless(type_: Type) -> bool:
     type_ = strip(type_)
     if size_of(type_):
         return False
-    if type_.kind == TypeKind.STRUCT and type_.members:
-        return _endless(type_.members[-1].type)
-    return bool(type_.kind == TypeKind.ARRAY)
+    return bool(type_.kind == TypeKind.ARRAY) or goes_on(type_)
+
+
+def _goes_on(outer: Type, member: Type) -> bool:
+    """Whether the last member of a structure, or any of a union, goes on behind its end."""
+    member = strip(member)
+    # In a union an array of one may be meant so, as AppArmor's buffers had it until 6.5.
+    one = outer.kind == TypeKind.UNION and member.kind == TypeKind.ARRAY and member.length == 1
+    return one or _endless(member)
+
+
+def goes_on(type_: Type) -> bool:
+    """Return whether a structure or a union goes on behind its end, with as much as there is."""
+    type_ = strip(type_)
+    if type_.kind not in (TypeKind.STRUCT, TypeKind.UNION) or not type_.members:
+        return False
+    last = type_.members if type_.kind == TypeKind.UNION else type_.members[-1:]
+    return any(_goes_on(type_, member.type) for member in last)
 
 
 def _member(prog: Program, type_: Type, offset: int, size: int, here: FieldPath) -> FieldPath:
@@ -179,7 +194,7 @@ def _member(prog: Program, type_: Type, offset: int, size: int, here: FieldPath)
         # An array of no length goes on behind the structure's end, but only if
         # it comes last: others mark where a group of fields begins. In a union all do.
         last = number == len(members) - 1 or type_.kind == TypeKind.UNION
-        endless = last and _endless(member.type)
+        endless = last and _goes_on(type_, member.type)
         if offset < start or (offset >= start + length and not endless):
             continue
         path = ".".join(part for part in (here.path, member.name) if part)

@@ -20,7 +20,7 @@ from typing import TypeAlias
 from drgn import Program, Type, TypeKind
 
 from partywall.analyse.names.code import CodeNamer
-from partywall.analyse.names.fields import fits, size_of
+from partywall.analyse.names.fields import fits, goes_on, size_of
 from partywall.analyse.names.registers import Registers
 from partywall.analyse.names.unreadable import UNREADABLE
 
@@ -74,7 +74,7 @@ _INSIDE = {
 # Structures that others are made of: an object is hardly ever one of these alone.
 _PARTS = frozenset(
     "callback_head fwnode_handle hlist_bl_head hlist_bl_node hlist_head hlist_node "
-    "hlist_nulls_node kref list_head list_lru_node "
+    "futex_key hlist_nulls_node kref list_head list_lru_node nested_table nf_inet_addr "
     "llist_head llist_node lockref mutex optimistic_spin_queue page_counter path "
     "percpu_counter percpu_ref qspinlock "
     "raw_spinlock rb_node rb_root rcu_head refcount_struct rhash_head rw_semaphore seqcount "
@@ -128,9 +128,7 @@ def _plausible(type_: Type, object_size: int) -> bool:
     """Whether a structure of this size would have come from this kmalloc cache."""
     smaller = max((size for size in _SIZES if size < object_size), default=0)
     size = size_of(type_)
-    members = type_.members or ()
-    flexible = len(members) > 0 and size_of(members[-1].type) == 0  # type: ignore[misc]
-    return size <= object_size and (size > smaller or flexible)
+    return size <= object_size and (size > smaller or goes_on(type_))
 
 
 def by_cache(prog: Program, cache: str, object_size: int) -> Type | None:
