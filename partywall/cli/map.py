@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +41,7 @@ from partywall.core.progress import Progress
 from partywall.kernels import Request
 from partywall.measure import beside, run, sweep
 from partywall.measure.ready import resolve
+from partywall.measure.unfinished import Unfinished
 from partywall.report import beside as pairs
 from partywall.report import map as view
 from partywall.report import map_markdown
@@ -108,7 +109,8 @@ def map_command(
     """Map what containers share: all operations, on one kernel or several.
 
     Boots few guests and does one operation after the other in each. With FILE, saved
-    results of partywall map, it shows these and measures nothing.
+    results of partywall map, it shows these and measures nothing. A map that is interrupted goes
+    on, from the last guest that was done, when it is asked for again.
     """
     weights = _weights(mix)
     if as_json and as_markdown:
@@ -121,7 +123,7 @@ def map_command(
             "--output is for the result of one kernel, without --beside",
             "measure each kernel by itself; partywall map FILE... shows them together",
         )
-    asked = _Asked(containers, threshold, sharers, timeout, jobs)
+    asked, kept = _Asked(containers, threshold, sharers, timeout, jobs), Unfinished()
     if neighbours:
         if given("folder"):
             raise UsageProblem("--beside saves no result", "leave out --results; --json prints it")
@@ -130,13 +132,14 @@ def map_command(
                 "--beside takes one kernel and -w, and no files, --mix or --markdown",
                 "such as partywall map -w signal -w fork --beside descriptor/eventfd",
             )
-        found = _beside(asked, (*kernels, "debian")[0], names, neighbours)
+        found = _beside(asked, (*kernels, "debian")[0], names, neighbours, kept)
         if as_json:
             click.echo(document.dump(found), nl=False)
         else:
             paged(lambda out: pairs.render(found, out, everything=everything))
         if html_file is not None:
             _write(html_file, found)
+        kept.over()
         return 0
     status = 0
     if files:
@@ -151,16 +154,7 @@ def map_command(
     else:
         chosen = workloads.select(names) if names else sweep.usual(_every())
         maps.check_mix(weights, [one.title for one in chosen])
-        results = []
-        with progress_on_terminal() as progress:
-            every = [asked.of(name, chosen, progress) for name in kernels or ("debian",)]
-            for wanted in every[1:]:
-                # What is wrong with these is said before the first one is measured.
-                sweep.plan_of(wanted)
-            for wanted in every:
-                result, failed = _measured(wanted, folder, output, progress)
-                status = status or failed
-                results += [result] if result else []
+        results, status = _each(asked, kernels or ("debian",), chosen, (folder, output), kept)
         if not results:
             return status
     drawn = maps.draw(results, weights)
@@ -172,6 +166,8 @@ def map_command(
         paged(lambda out: view.render(drawn, out, everything=everything))
     if html_file is not None:
         _write(html_file, drawn)
+    if not status:
+        kept.over()
     return status
 
 
@@ -209,12 +205,16 @@ class _Asked:
 
 
 def _beside(
-    asked: _Asked, kernel: str, names: tuple[str, ...], neighbours: tuple[str, ...]
+    asked: _Asked,
+    kernel: str,
+    names: tuple[str, ...],
+    neighbours: tuple[str, ...],
+    kept: Unfinished,
 ) -> Beside:
     """Measure pairs of operations on a kernel."""
     victims, others = workloads.select(names), workloads.select(neighbours)
     with progress_on_terminal() as progress:
-        return beside.beside(asked.of(kernel, victims, progress), others, progress)
+        return beside.beside(asked.of(kernel, victims, progress), others, progress, kept)
 
 
 def _write(path: Path, found: Map | Beside) -> None:
@@ -231,14 +231,35 @@ def _every() -> Iterable[Workload]:
     return (workload for workload, _ in workloads.load())
 
 
+def _each(
+    asked: _Asked,
+    kernels: Sequence[str],
+    chosen: list[Workload],
+    where: tuple[Path, Path | None],
+    kept: Unfinished,
+) -> tuple[list[Result], int]:
+    """Measure each kernel; the exit status of the first that failed. ``where``: to keep results."""
+    results, status = [], 0
+    with progress_on_terminal() as progress:
+        every = [asked.of(name, chosen, progress) for name in kernels]
+        for wanted in every[1:]:
+            # What is wrong with these is said before the first one is measured.
+            sweep.plan_of(wanted)
+        for wanted in every:
+            result, failed = _measured(wanted, *where, progress, kept)
+            status = status or failed
+            results += [result] if result else []
+    return results, status
+
+
 def _measured(
-    wanted: run.Wanted, folder: Path, output: Path | None, progress: Progress
+    wanted: run.Wanted, folder: Path, output: Path | None, progress: Progress, kept: Unfinished
 ) -> tuple[Result | None, int]:
     """Measure one kernel and keep the result; exit status if nothing could be measured.
 
     Operations that could not be are rows that say so, and no failure of the map.
     """
-    outcome = sweep.sweep(wanted, progress)
+    outcome = sweep.sweep(wanted, progress, kept)
     if outcome.result is None:
         title, error = next(iter(outcome.failures.items()))
         say(type(error)(f"{title}: {error.message}", error.hint))

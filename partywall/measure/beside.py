@@ -10,15 +10,22 @@ from partywall.core.progress import Progress
 from partywall.guest.sitting import Round
 from partywall.measure import mixed, run, sitting, sweep
 from partywall.measure.run import Wanted
+from partywall.measure.unfinished import Unfinished
 from partywall.results.touches import Beside
 from partywall.workloads import Workload
 
 
-def beside(wanted: Wanted, neighbours: Sequence[Workload], progress: Progress) -> Beside:
+def beside(
+    wanted: Wanted,
+    neighbours: Sequence[Workload],
+    progress: Progress,
+    kept: Unfinished | None = None,
+) -> Beside:
     """Measure each of ``wanted.workloads`` beside each of the neighbours, and beside its like.
 
     One run of a pair says what each does to the other. Raise what the first pair failed
-    of if all did; UsageProblem if there is but one container.
+    of if all did; UsageProblem if there is but one container. ``kept``: as for
+    `sweep.in_guests`; servers, of which each pair has a guest, are measured anew.
     """
     plan = sweep.plan_of(wanted)
     if plan.topology.containers < 2:
@@ -28,7 +35,7 @@ def beside(wanted: Wanted, neighbours: Sequence[Workload], progress: Progress) -
     if servers(wanted.workloads, neighbours):
         became, versions = mixed.in_guests(plan, rounds, wanted.jobs, progress)
     else:
-        some, versions = sweep.in_guests(plan, rounds, wanted.jobs, progress, sitting.measure)
+        some, versions = sweep.in_guests(plan, rounds, wanted.jobs, progress, sitting.measure, kept)
         became = some
     found = [one for one in became if isinstance(one, tuple)]
     if not found:

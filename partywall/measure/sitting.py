@@ -63,10 +63,13 @@ class Found(Generic[T]):
     """
 
     version: str = "unknown"
+    whole: bool = True
+    """No guest failed, and no round in it."""
     _packed: list[bytes] = field(default_factory=list)
 
     def add(self, *became: T | PartywallError) -> None:
         """Keep what became of the next rounds."""
+        self.whole &= not any(isinstance(one, EnvironmentProblem) for one in became)
         # Of the levels the fastest: it makes an eighth of them.
         self._packed += [zlib.compress(pickle.dumps(one), 1) for one in became]
 

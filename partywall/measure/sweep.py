@@ -19,6 +19,7 @@ from partywall.measure import run, sitting
 from partywall.measure.plan import Plan
 from partywall.measure.run import Call, Outcome, Wanted
 from partywall.measure.sitting import Found, Sitting
+from partywall.measure.unfinished import Keeping, Unfinished, key_of
 from partywall.record import hooks
 from partywall.record.plugin import recorder
 from partywall.results.failures import Failure
@@ -81,14 +82,15 @@ def _writes(one: Round) -> bool:
     return any(workload.lower_files for workload in one.workloads)
 
 
-def sweep(wanted: Wanted, progress: Progress) -> Outcome:
+def sweep(wanted: Wanted, progress: Progress, kept: Unfinished | None = None) -> Outcome:
     """Measure all workloads that are wanted, each between containers.
 
     ``wanted.topology`` None: 8 containers of one CPU; ``wanted.layers`` is not looked at.
+    ``kept``: as for `in_guests`.
     """
     plan = plan_of(wanted)
     rounds = [Round(workload) for workload in wanted.workloads]
-    became, versions = in_guests(plan, rounds, wanted.jobs, progress, sitting.measure)
+    became, versions = in_guests(plan, rounds, wanted.jobs, progress, sitting.measure, kept)
     results = [one for one in became if isinstance(one, WorkloadResult)]
     errors = {
         each.title: one
@@ -115,10 +117,12 @@ def in_guests(
     jobs: int,
     progress: Progress,
     measure: Callable[[Sitting, Path, int, Progress], Found[T]],
+    kept: Unfinished | None = None,
 ) -> tuple[list[T | PartywallError], set[str]]:
     """Return what became of each round, and what guests said of their kernel.
 
     ``measure``: does it, in a process that does nothing else; as `sitting.measure`.
+    ``kept``: guests that were done before are not done again, and those that are now are kept.
     """
     became: dict[str, T | PartywallError] = {}
     possible = []
@@ -138,13 +142,28 @@ def in_guests(
         return [became[each.title] for each in rounds], set()
     plugin = recorder(plan.qemu, progress)
     todo = sittings(plan, possible)
+    done = {number: kept.found(one) if kept else None for number, one in enumerate(todo)}
+    missing = [number for number, before in done.items() if before is None]
+    if len(missing) < len(todo):
+        progress.ahead(
+            f"going on: {len(todo) - len(missing)} of {len(todo)} guests were done when this was "
+            "asked for before"
+        )
     calls = [
-        Call(f"guest {number} of {len(todo)}", plan.topology, measure, (one, plugin))
-        for number, one in enumerate(todo, 1)
+        Call(
+            f"guest {number + 1} of {len(todo)}",
+            plan.topology,
+            Keeping(measure, key_of(todo[number])) if kept else measure,
+            (todo[number], plugin),
+        )
+        for number in missing
     ]
     versions = set()
     guests = run.side_by_side(calls, jobs, progress)
-    for one, found in zip(todo, guests, strict=True):
+    now = dict(zip(missing, guests, strict=True))
+    for number, one in enumerate(todo):
+        found = now.get(number, done[number])
+        assert found is not None
         titles = [each.title for each in one.rounds]
         if isinstance(found, Found):
             became |= dict(zip(titles, found.results(), strict=True))
