@@ -166,8 +166,6 @@ def map_command(
         paged(lambda out: view.render(drawn, out, everything=everything))
     if html_file is not None:
         _write(html_file, drawn)
-    if not status:
-        kept.over()
     return status
 
 
@@ -249,6 +247,8 @@ def _each(
             result, failed = _measured(wanted, *where, progress, kept)
             status = status or failed
             results += [result] if result else []
+    if not status:
+        kept.over()
     return results, status
 
 

@@ -64,17 +64,21 @@ class Found(Generic[T]):
 
     version: str = "unknown"
     whole: bool = True
-    """No guest failed, and no round in it."""
+    """No guest failed, and no round."""
     _packed: list[bytes] = field(default_factory=list)
 
     def add(self, *became: T | PartywallError) -> None:
         """Keep what became of the next rounds."""
-        self.whole &= not any(isinstance(one, EnvironmentProblem) for one in became)
+        self.whole &= not any(isinstance(one, PartywallError) for one in became)
         # Of the levels the fastest: it makes an eighth of them.
         self._packed += [zlib.compress(pickle.dumps(one), 1) for one in became]
 
     def __len__(self) -> int:
         return len(self._packed)
+
+    def can_be_read(self) -> bool:
+        """Return whether all of it is as it was kept; it raises whatever is wrong if not."""
+        return all(pickle.loads(zlib.decompress(one)) is not None for one in self._packed)  # noqa: S301
 
     def results(self) -> Iterable[T | PartywallError]:
         """Return them as they were. It can be asked once: they are let go of."""
@@ -139,6 +143,22 @@ def ready(machine: Guest, wanted: Sitting, progress: Progress) -> None:
             raise
 
 
+def contents(wanted: Sitting, progress: Progress) -> tuple[tuple[bytes, ...], str]:
+    """Return the archives that a guest gets, and their hash."""
+    plan, rounds = wanted.plan, wanted.rounds
+    return guest.initramfs(
+        sitting.base(plan.kernel, rounds, progress),
+        sitting.job(
+            rounds,
+            plan.topology,
+            confined=plan.confined,
+            timeout=plan.timeout,
+            steps=[_step(plan, each) for each in rounds],
+        ),
+        progress,
+    )
+
+
 def _sit(
     wanted: Sitting,
     plugin: Path,
@@ -150,17 +170,7 @@ def _sit(
     plan, rounds = wanted.plan, wanted.rounds
     # What was learned of a guest that ended goes with it.
     gc.unfreeze()
-    parts, digest = guest.initramfs(
-        sitting.base(plan.kernel, rounds, progress),
-        sitting.job(
-            rounds,
-            plan.topology,
-            confined=plan.confined,
-            timeout=plan.timeout,
-            steps=[_step(plan, each) for each in rounds],
-        ),
-        progress,
-    )
+    parts, digest = contents(wanted, progress)
     counted = counting_all(rounds)
     watched = hooks.build(plan.kernel.vmlinux, counted, waits=not plan.lines_only)
     settings = plan.settings(parts, watched, plugin, memory, rounds=len(rounds))
@@ -188,6 +198,7 @@ def _sit(
                         became = became.model_copy(update={"memory": left})
                     found.add(became)
                     if isinstance(left, PartywallError):
+                        found.whole = False
                         progress.note(f"{each.title}: {left.message}")
                     if isinstance(left, EnvironmentProblem):
                         # The guest is gone, or stands still.

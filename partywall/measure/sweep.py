@@ -16,10 +16,11 @@ from partywall.core.topology import Topology
 from partywall.guest import qemu
 from partywall.guest.sitting import Round
 from partywall.measure import run, sitting
+from partywall.measure.identity import key_of
 from partywall.measure.plan import Plan
 from partywall.measure.run import Call, Outcome, Wanted
 from partywall.measure.sitting import Found, Sitting
-from partywall.measure.unfinished import Keeping, Unfinished, key_of
+from partywall.measure.unfinished import Keeping, Unfinished
 from partywall.record import hooks
 from partywall.record.plugin import recorder
 from partywall.results.failures import Failure
@@ -142,8 +143,11 @@ def in_guests(
         return [became[each.title] for each in rounds], set()
     plugin = recorder(plan.qemu, progress)
     todo = sittings(plan, possible)
-    done = {number: kept.found(one) if kept else None for number, one in enumerate(todo)}
-    missing = [number for number, before in done.items() if before is None]
+    done: list[Found[T] | None] = [None] * len(todo)
+    keys = [key_of(one, plugin, progress) for one in todo] if kept else []
+    if kept:
+        done = [kept.found(key) for key in keys]
+    missing = [number for number, before in enumerate(done) if before is None]
     if len(missing) < len(todo):
         progress.ahead(
             f"going on: {len(todo) - len(missing)} of {len(todo)} guests were done when this was "
@@ -153,7 +157,7 @@ def in_guests(
         Call(
             f"guest {number + 1} of {len(todo)}",
             plan.topology,
-            Keeping(measure, key_of(todo[number])) if kept else measure,
+            Keeping(measure, keys[number]) if kept else measure,
             (todo[number], plugin),
         )
         for number in missing

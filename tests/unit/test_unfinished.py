@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pickle
+import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +20,12 @@ from partywall.core.topology import Topology
 from partywall.guest.qemu import Qemu
 from partywall.guest.sitting import Round
 from partywall.kernels import Kernel
-from partywall.measure import plan, sweep, unfinished
+from partywall.measure import identity, plan, sweep, unfinished
+from partywall.measure.identity import key_of
 from partywall.measure.plan import Plan
 from partywall.measure.run import Call
 from partywall.measure.sitting import Found, Sitting
-from partywall.measure.unfinished import Unfinished, key_of
+from partywall.measure.unfinished import Unfinished
 
 # Each is confined otherwise, and has a guest of its own.
 SIGNAL, NETNS, MOUNT = workloads.select(["signal", "netns", "mount/bind"])
@@ -33,9 +36,10 @@ ROUNDS = [Round(one) for one in (SIGNAL, NETNS, MOUNT)]
 def how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     """Nothing but what is kept is real."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(unfinished, "_tools", lambda: "gcc 12")
+    monkeypatch.setattr(identity.sitting, "contents", lambda *told: ((), "what it holds"))
     monkeypatch.setattr(plan, "require", lambda *told: None)
     monkeypatch.setattr(sweep, "recorder", lambda *told: tmp_path / "recorder")
+    (tmp_path / "recorder").write_bytes(b"recorder")
     return Plan(kernel(tmp_path), Qemu(tmp_path / "qemu", "7.2.22", 1), SIGNAL, Topology(4, 1))
 
 
@@ -54,6 +58,7 @@ class Machine:
         self.measured: list[str] = []
         self.guests = 99
         self.failing: set[str] = set()
+        self.failure: type[PartywallError] = EnvironmentProblem
         monkeypatch.setattr(sweep.run, "side_by_side", self.side_by_side)
 
     def side_by_side(
@@ -73,7 +78,7 @@ class Machine:
         for each in wanted.rounds:
             self.measured.append(each.title)
             failed = each.title in self.failing
-            found.add(EnvironmentProblem("it hung") if failed else each.title.upper())
+            found.add(self.failure("it hung") if failed else each.title.upper())
         return found
 
     def found(self, how: Plan, kept: Unfinished, *, guests: int = 99) -> list[str]:
@@ -102,19 +107,30 @@ def test_what_was_done_is_not_done_again(how: Plan, machine: Machine) -> None:
     assert machine.found(how, Unfinished()) == ["SIGNAL", "NETNS", "MOUNT/BIND"]
     assert machine.measured == []
     kept.over()
+    kept.over()
     assert machine.found(how, Unfinished()) == ["SIGNAL", "NETNS", "MOUNT/BIND"]
     assert len(machine.measured) == 3
 
 
-def test_a_guest_that_failed_is_measured_again(how: Plan, machine: Machine) -> None:
-    machine.failing = {"netns"}
+@pytest.mark.parametrize("failure", [EnvironmentProblem, UsageProblem])
+def test_a_guest_of_which_an_operation_failed_is_measured_again(
+    how: Plan, machine: Machine, failure: type[PartywallError]
+) -> None:
+    machine.failing, machine.failure = {"netns"}, failure
     assert machine.found(how, Unfinished())[1] == "it hung"
     machine.failing.clear()
     assert machine.found(how, Unfinished()) == ["SIGNAL", "NETNS", "MOUNT/BIND"]
     assert machine.measured == ["netns"]
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage", b"\x80\x04N."])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"garbage", b"\x80\x04N."),
+        pickle.dumps(Found("version", _packed=[b"garbage"])),
+        pickle.dumps(Found("version", _packed=[zlib.compress(b"garbage")])),
+    ],
+)
 def test_what_can_not_be_read_is_measured_again(
     how: Plan, machine: Machine, content: bytes
 ) -> None:
@@ -149,8 +165,11 @@ def test_what_can_not_be_measured_is_said_as_without(
 def test_what_decides_what_is_found_tells_guests_apart(
     how: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    recorder = tmp_path / "recorder"
+
     def key(how: Plan, *rounds: Round) -> str:
-        return key_of(Sitting(how, rounds or (Round(SIGNAL),)))
+        identity.files.cache_clear()
+        return key_of(Sitting(how, rounds or (Round(SIGNAL),)), recorder, Quiet())
 
     same = key(how)
     assert key(replace(how)) == same
@@ -171,9 +190,30 @@ def test_what_decides_what_is_found_tells_guests_apart(
         key(how, Round(moved)),
         key(replace(how, kernel=kernel(tmp_path, b"another"))),
     ]
+    how = replace(how, kernel=kernel(tmp_path))
+    assert key(how) == same
     (program / "main.c").write_text("int main(void) { return 1; }")
-    unfinished._files.cache_clear()
     others.append(key(how, Round(moved)))
-    monkeypatch.setattr(unfinished, "_program", lambda: "another one")
+    recorder.write_bytes(b"another")
+    others.append(key(how))
+    monkeypatch.setattr(identity, "program", lambda: "another one")
+    others.append(key(how))
+    monkeypatch.setattr(identity.sitting, "contents", lambda *told: ((), "with another busybox"))
     others.append(key(how))
     assert len({same, *others}) == 1 + len(others)
+
+
+def test_what_is_made_of_a_program_in_its_folders_is_none_of_it(tmp_path: Path) -> None:
+    place = tmp_path / "target" / "partywall"
+    (place / "recorder" / "target").mkdir(parents=True)
+    (place / "main.py").write_text("1")
+
+    def now() -> str:
+        identity.files.cache_clear()
+        return identity.files(place)
+
+    before = now()
+    (place / "recorder" / "target" / "made.so").write_text("2")
+    assert now() == before
+    (place / "main.py").write_text("2")
+    assert now() != before
