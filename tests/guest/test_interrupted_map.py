@@ -46,7 +46,7 @@ def test_a_map_that_is_interrupted_goes_on(tmp_path: Path, environment: dict[str
             capture_output=True,
             text=True,
             check=False,
-            timeout=300,
+            timeout=900,
             env=environment,
         )
         assert done.returncode == 0, done.stderr
@@ -64,7 +64,7 @@ def test_a_map_that_is_interrupted_goes_on(tmp_path: Path, environment: dict[str
     while process.poll() is None and not whole_entries(kept):
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=120)
     assert process.returncode == 130, error
     assert not (tmp_path / "first.json").exists()
 
