@@ -655,7 +655,7 @@ def test_a_bad_second_kernel_is_said_before_the_first_is_measured(
     measured: list[Wanted] = []
     monkeypatch.setattr(command, "resolve", resolve)
     monkeypatch.setattr(command.sweep, "plan_of", lambda _: None)
-    monkeypatch.setattr(command.sweep, "sweep", lambda wanted, _: measured.append(wanted))
+    monkeypatch.setattr(command.sweep, "sweep", lambda wanted, *_: measured.append(wanted))
     arguments = ["map", "-w", "signal", "--kernel", "debian", "--kernel", "none"]
     done = CliRunner().invoke(commands, arguments, standalone_mode=False)
     assert isinstance(done.exception, UsageProblem)

@@ -19,6 +19,8 @@ from partywall.core import cache
 from partywall.core.errors import EnvironmentProblem, PartywallError, UsageProblem
 from partywall.kernels import Kernel
 from partywall.measure import run, sweep
+from partywall.measure.sitting import Found
+from partywall.measure.unfinished import Keeping, Unfinished
 from partywall.results import document, store
 
 FOUND = builders.result(builders.signal(), builders.isolated())
@@ -31,9 +33,18 @@ class Measuring:
     def __init__(self) -> None:
         self.asked: list[run.Wanted] = []
         self.outcome = run.Outcome(FOUND, {})
+        self.before: list[str] = []
 
-    def __call__(self, wanted: run.Wanted, progress: object) -> run.Outcome:
+    def __call__(
+        self, wanted: run.Wanted, progress: object, kept: Unfinished | None = None
+    ) -> run.Outcome:
         self.asked.append(wanted)
+        if kept is not None:
+            # As a guest that was measured, and one that had been before.
+            self.before.append("was kept" if kept.found("0123") else "nothing")
+            found: Found[str] = Found("version")
+            found.add("what it found")
+            Keeping(lambda *_: found, "0123")(*[None] * 4)  # type: ignore[arg-type]
         return self.outcome
 
 
@@ -42,6 +53,7 @@ def measuring(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Measuring:
     fake = Measuring()
     kernel = Kernel("a kernel", "6.12.1", tmp_path, tmp_path)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}-cache")
     monkeypatch.setattr(run, "check", fake)
     monkeypatch.setattr(sweep, "sweep", fake)
     for module in (check, map):
@@ -65,6 +77,33 @@ def test_a_result_is_written_where_it_was_asked_for(
     assert text.decode() == document.dump(FOUND)
     assert not (tmp_path / "results").exists()
     assert [path.name for path in (tmp_path / name).parent.iterdir()] == [Path(name).name]
+
+
+@pytest.mark.parametrize("how", [[], ["--html", "page.html"], ["--json"]])
+def test_guests_of_a_map_are_kept_until_its_result_is_written(
+    measuring: Measuring, how: list[str]
+) -> None:
+    words = ("map", "-w", "signal", "--output", "one.json")
+    measuring.outcome = run.Outcome(None, {"signal": EnvironmentProblem("it broke")})
+    assert partywall(*words).return_value == 3
+    measuring.outcome = run.Outcome(FOUND, {})
+    assert partywall(*words, *how).return_value == 0
+    assert measuring.before == ["nothing", "was kept"]
+    assert partywall(*words, *how).return_value == 0
+    assert measuring.before[2:] == ["nothing"]
+
+
+def test_guests_of_a_map_are_kept_if_its_result_can_not_be_written(
+    measuring: Measuring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> Path:
+        raise EnvironmentProblem("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(map, "keep", full)
+        assert partywall("map", "-w", "signal").return_value == 3
+    assert partywall("map", "-w", "signal").return_value == 0
+    assert measuring.before == ["nothing", "was kept"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
