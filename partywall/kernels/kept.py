@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import time
 from pathlib import Path
+
+from partywall.core import hashes
 
 _KEPT_FOR, _KEPT = 24 * 3600.0, 8
 """Seconds after which a build of a tree that was built again goes, and how many stay at most."""
@@ -17,13 +18,7 @@ def put(new: Path, output: Path) -> Path:
 
     Another job may be measuring the last one, which stays for a day.
     """
-    total = hashlib.sha256()
-    for path in sorted(path for path in new.rglob("*") if path.is_file()):
-        # A vmlinux is larger than what anybody wants to have in memory.
-        with path.open("rb") as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest()
-        total.update(f"{path.relative_to(new)} {content}\n".encode())
-    place = output / f"kernel-{total.hexdigest()[:16]}"
+    place = output / f"kernel-{hashes.of_files(new)[:16]}"
     if place.exists():
         shutil.rmtree(new)
     else:

@@ -14,6 +14,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 import partywall
+from partywall.core import hashes
 from partywall.core.progress import Progress
 from partywall.kernels import Kernel
 from partywall.measure import sitting
@@ -70,14 +71,7 @@ def _told(value: object) -> Iterator[str]:
 @functools.cache
 def files(place: Path) -> str:
     """Return a hash of a file, or of all files in a folder but what is made of them there."""
-    hashed = hashlib.sha256()
-    for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
-        name = path.relative_to(place)
-        if path.is_file() and not _MADE & set(name.parts):
-            content = path.read_bytes()
-            hashed.update(f"{name}:{len(content)}:".encode())
-            hashed.update(content)
-    return hashed.hexdigest()
+    return hashes.of_files(place, _MADE)
 
 
 def program() -> str:

@@ -77,15 +77,19 @@ class Found(Generic[T]):
         return len(self._packed)
 
     def can_be_read(self) -> bool:
-        """Return whether all of it is as it was kept; it raises whatever is wrong if not."""
-        return all(pickle.loads(zlib.decompress(one)) is not None for one in self._packed)  # noqa: S301
+        """Return True if all of it can be read. Raise whatever is wrong if not."""
+        return all(self._read(one) is not None for one in self._packed)
 
     def results(self) -> Iterable[T | PartywallError]:
         """Return them as they were. It can be asked once: they are let go of."""
         while self._packed:
-            # Packed by this program itself.
-            became: T | PartywallError = pickle.loads(zlib.decompress(self._packed.pop(0)))  # noqa: S301
-            yield became
+            yield self._read(self._packed.pop(0))
+
+    @staticmethod
+    def _read(packed: bytes) -> T | PartywallError:
+        # Packed by this program itself.
+        became: T | PartywallError = pickle.loads(zlib.decompress(packed))  # noqa: S301
+        return became
 
 
 def alike(workload: Workload) -> tuple[object, ...]:

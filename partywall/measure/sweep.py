@@ -143,10 +143,8 @@ def in_guests(
         return [became[each.title] for each in rounds], set()
     plugin = recorder(plan.qemu, progress)
     todo = sittings(plan, possible)
-    done: list[Found[T] | None] = [None] * len(todo)
     keys = [key_of(one, plugin, progress) for one in todo] if kept else []
-    if kept:
-        done = [kept.found(key) for key in keys]
+    done = [kept.found(key) for key in keys] if kept else [None] * len(todo)
     missing = [number for number, before in enumerate(done) if before is None]
     if len(missing) < len(todo):
         progress.ahead(
