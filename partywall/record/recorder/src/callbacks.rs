@@ -153,7 +153,7 @@ pub extern "C" fn on_memory(told: c_uint, info: MemInfo, address: u64, data: *mu
     if let Some(index) = plain {
         if let Some(c) = s.cpus.get_mut(s.current as usize) {
             let what = s.infos.decode(info).of(index);
-            let quiet = !what.is(STORE) || !c.tracker.locks().holds();
+            let quiet = !what.is(STORE) || !c.tracker.locks().may_give(address);
             if quiet && c.kind != kind::BACKGROUND && c.records() {
                 c.keep(address, what, &mut s.owners);
                 return;

@@ -14,7 +14,7 @@ use crate::delays::Interrupt;
 use crate::held::{Kind, Moment, Reason, Sums, Who, NOWHERE};
 use crate::hooks::Waits;
 use crate::spans::{Course, Tried};
-use bits::Word;
+use bits::{near, Word};
 use counted::Counted;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -115,6 +115,8 @@ pub struct Holder {
     ups: bool,
     /// Locks of which it was not seen that they were given back, since one was taken.
     lost: Vec<u64>,
+    /// Words of which one may be a lock's that is held, by the lowest bits of their numbers.
+    near: u64,
     /// On whose behalf it works.
     pub by: Who,
     /// The timer's interrupt that woke it, since it was left.
@@ -199,6 +201,7 @@ impl Holder {
             let bit = self.held.iter().position(|h| h.word.is_bit());
             self.held.remove(bit.unwrap_or(0));
         }
+        self.near |= near(address);
         self.held.push(Held {
             address,
             number: TAKEN.fetch_add(1, Ordering::Relaxed),
@@ -223,9 +226,8 @@ impl Holder {
         });
     }
 
-    /// A write to `address` outside of lock functions: gives a lock back if it is one's word.
+    /// A write to `address` outside of lock functions: gives a lock back if it is one's word. Whether it is.
     #[inline(always)]
-    /// Whether it is.
     pub fn write(&mut self, address: u64, clock: u64, sums: &mut Sums) -> bool {
         let at = self.held.iter().rposition(|h| h.is_at(address));
         if let Some(at) = at {
@@ -237,6 +239,7 @@ impl Holder {
     fn release(&mut self, at: usize, clock: u64, sums: &mut Sums) {
         self.settle(clock);
         let held = self.held.remove(at);
+        self.look_again();
         let awake = held.all * sums.instruction_ns;
         held.count(awake, sums);
         held.tell(awake, &mut sums.spans);
@@ -416,6 +419,7 @@ impl Holder {
     pub fn clear(&mut self) {
         let lost = self.held.drain(..).map(|h| h.address);
         self.lost.extend(lost);
+        self.near = 0;
         self.waiting.clear();
         self.entered = None;
         self.out = None;

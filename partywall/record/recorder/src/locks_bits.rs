@@ -32,6 +32,11 @@ fn around(address: u64) -> u64 {
     address & !7
 }
 
+/// The word at `address` among 64.
+pub(super) fn near(address: u64) -> u64 {
+    1 << (address >> 3 & 63)
+}
+
 /// The number among the eight bytes around `address` of the bit that has a number at it.
 fn numbered(address: u64, bit: u8) -> u8 {
     bit.wrapping_add(8 * (address & 7) as u8)
@@ -65,6 +70,17 @@ impl Held {
 }
 
 impl Holder {
+    /// Whether a write to `address` may give a lock back that is held; most may not.
+    #[inline(always)]
+    pub fn may_give(&self, address: u64) -> bool {
+        self.near & near(address) != 0
+    }
+
+    /// Fewer locks are held.
+    pub(super) fn look_again(&mut self) {
+        self.near = self.held.iter().fold(0, |all, h| all | near(h.address));
+    }
+
     /// Whether it may have a bit of the word around `address`.
     pub fn has_bit(&self, address: u64) -> bool {
         self.held.iter().any(|h| h.is_bit_at(address))

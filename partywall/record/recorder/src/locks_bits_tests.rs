@@ -179,3 +179,31 @@ fn a_semaphore_that_is_tried_in_vain_is_not_had() {
     h.leave_wait(LOCK, false, 110, &mut sums);
     assert!(!h.holds());
 }
+
+#[test]
+fn a_write_that_gives_a_lock_back_is_looked_at_and_most_others_are_not() {
+    let (mut h, mut sums) = (Holder::default(), Sums::new(2));
+    assert!(!h.may_give(0x10));
+    take(&mut h, Kind::Exclusive, 0x10, 100);
+    h.set_bit(0x28, Some(5), SITE, 100);
+    take(&mut h, Kind::Exclusive, 0x41, 100);
+    // Anywhere in the bit's word, and of the others at their addresses.
+    for (address, may) in [
+        (0x10, true),
+        (0x18, false),
+        (0x2f, true),
+        (0x30, false),
+        (0x41, true),
+    ] {
+        assert_eq!(h.may_give(address), may, "{:x}", address);
+    }
+    h.write(0x41, 110, &mut sums);
+    assert!(h.may_give(0x10) && h.may_give(0x28) && !h.may_give(0x41));
+    h.clear();
+    assert!(!h.may_give(0x10) && !h.may_give(0x28));
+    // One whose word shows when it is given back.
+    take(&mut h, Kind::Exclusive, UNKNOWN, 120);
+    h.giving();
+    h.give(0x60);
+    assert!(h.may_give(0x60));
+}

@@ -7,6 +7,7 @@
 //! spinlock, and may write the count or not. So a semaphore is known by its count when it is
 //! taken, and by its spinlock when it is given back.
 
+use super::bits::near;
 use super::{Holder, Waiting, UNKNOWN};
 use crate::held::{Kind, Sums};
 use crate::hooks::Waits;
@@ -85,6 +86,7 @@ impl Holder {
         if std::mem::take(&mut self.gives) {
             if let Some(held) = self.held.iter_mut().rev().find(|h| h.address == UNKNOWN) {
                 held.address = address;
+                self.near |= near(address);
             }
         }
     }
