@@ -275,5 +275,7 @@ def workload_of(one: WorkloadResult) -> Workload:
 
 def parameters(result: Result) -> str:
     """Return what was appended to the command line of the result's kernel."""
-    usual = guest.command_line(result.kernel.release)
-    return result.environment.command_line.removeprefix(usual).strip()
+    # An older version's line has fewer of the usual words, not others.
+    usual = guest.command_line(result.kernel.release).split()
+    words = result.environment.command_line.split()
+    return " ".join(word for word in words if word not in usual)

@@ -565,6 +565,13 @@ def test_what_was_measured_is_run_as_it_was() -> None:
         checked.workload_of(builders.workload("mine", []))
     result = builders.result(builders.signal())
     usual = checked.guest.command_line(result.kernel.release)
-    for line, expected in ((usual, ""), (f"{usual} apparmor=0", "apparmor=0")):
+    older = usual.replace("no_timer_check ", "")
+    assert older != usual
+    for line, expected in (
+        (usual, ""),
+        (f"{usual} apparmor=0", "apparmor=0"),
+        (older, ""),
+        (f"{older} lsm=integrity quiet", "lsm=integrity"),
+    ):
         there = result.environment.model_copy(update={"command_line": line})
         assert checked.parameters(result.model_copy(update={"environment": there})) == expected
