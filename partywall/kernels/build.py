@@ -199,6 +199,12 @@ def _key(config: str, *inputs: str) -> str:
     return total.hexdigest()
 
 
+def _named(config: str) -> bool:
+    """Whether debug information is whole, from which objects are named by local variables."""
+    lines = config.splitlines()
+    return not {"CONFIG_DEBUG_INFO_NONE=y", "CONFIG_DEBUG_INFO_REDUCED=y"}.intersection(lines)
+
+
 def _cleaned(tree: Path) -> bool:
     """Brings a tree to the base; not one that git was killed in, which holds its locks."""
     if (tree / ".git" / "rebase-apply").exists():
@@ -246,12 +252,13 @@ def from_series(
             with progress.step(f"checking out the source of {title}", 10 + len(patches)):
                 tree = checkout(origin, patches, folder)
             local = "-" + re.sub(r"[+@]", "-", title)
-            make = Make(tree, log)
+            make = Make(tree, log, named=_named(config))
             _compile(make, config, over, local, directory, title, progress)
             log.rename(directory / "build.log")
             git(tree, "clean", "-fdxq")
 
-    key = _key(config, origin.key, title, series.digest(patches))
+    named = ("where local variables are",) if _named(config) else ()
+    key = _key(config, origin.key, title, series.digest(patches), *named)
     entry = cache.entry("kernel", key, fill, progress)
     return _kernel(entry, f"{title} (linux-source {origin.version})")
 
@@ -269,12 +276,12 @@ class Steps:
         progress: Progress,
         base: series.Base | None = None,
     ) -> None:
-        self.make = Make(tree, place / "log")
-        self.make.log.write_bytes(b"")
         self._place, self._progress = place, progress
         # What no patch has made yet is no option yet, and asked for all the same.
         self._over = fragments(variant, base)
         self._config = _with_own(variant, progress, base)
+        self.make = Make(tree, place / "log", named=_named(self._config))
+        self.make.log.write_bytes(b"")
         self._configure()
 
     def _configure(self) -> None:
@@ -418,7 +425,7 @@ def from_tree(tree: Path, variant: Variant, progress: Progress) -> Kernel:
             new = output / "new"
             shutil.rmtree(new, ignore_errors=True)
             new.mkdir()
-            make = Make(tree, log, output / "obj")
+            make = Make(tree, log, output / "obj", named=_named(config))
             _compile(make, config, over, "-tree", new, title, progress)
             place = kept.put(new, output)
     return _kernel(place, f"tree {tree}{variant.suffix}")

@@ -19,8 +19,9 @@ from partywall.core.errors import EnvironmentProblem
 
 CC = Path(__file__).resolve().parent / "cc"
 
-# Where a local variable is at each instruction: nothing here asks for that, and
-# it is an eighth of a compilation. The code is the same.
+# Where a local variable is at each instruction is an eighth of a compilation, and asked for
+# only where objects are named: without it debug information has one place for all of a
+# function, which is often another variable's. The code is the same.
 _FLAGS = "KCFLAGS=-fno-var-tracking -fno-var-tracking-assignments"
 
 ENVIRONMENT = {
@@ -66,6 +67,7 @@ class Make:
 
     ``words``: what each call is given besides, such as ``ARCH=i386``. ``settings``: of its
     environment. ``whole``: with all that a distribution has, which no guest asks for.
+    ``named``: with where local variables are, if there is debug information.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Make:
         words: Sequence[str] = (),
         settings: Mapping[str, str] | None = None,
         whole: bool = False,
+        named: bool = False,
     ) -> None:
         self.tree, self.log, self.output = tree, log, output
         self._settings = settings or {}
@@ -88,7 +91,7 @@ class Make:
             *words,
         ]
         # Clang knows no such flags.
-        if compiler.endswith("gcc") and not whole:
+        if compiler.endswith("gcc") and not (whole or named):
             self._words.append(_FLAGS)
         if output is not None:
             self._words.append(f"O={output}")
