@@ -86,6 +86,22 @@ def in_turn(recorded: Recording, scope: Scope) -> float | None:
     return after / sum(one.count - 1 for one in told)
 
 
+def after_others(recorded: Recording, scope: Scope) -> Array:
+    """Return before which of the emulator's slices in which a party worked again another did.
+
+    Of each party the share, shape (parties,); 1 where nobody counted, and of who worked in
+    fewer than two. ``scope``: another CPU, or one of another container.
+    """
+    found = np.ones(len(recorded.parties))
+    for number, party in enumerate(recorded.parties):
+        if party.thread or party.slices is None or party.slices.count < 2:
+            continue
+        told = party.slices
+        after = told.after_containers if scope == "between" else told.after_others
+        found[number] = after / (told.count - 1)
+    return found
+
+
 class Judgement:
     """Which lines are shared by whom, what they move, and which are walls.
 
@@ -94,9 +110,9 @@ class Judgement:
     that the verdict is for; ``objects``, a number for each object; ``walls``, bool.
     ``back``, shape (lines, sharers): who shares the line.
 
-    ``in_turn``: as `in_turn` returns it. ``objects``: of each line (by its row) that has been
-    looked up, the object. ``look``: of a row, the same with whether it is freed, which takes
-    long to tell.
+    ``in_turn``: as `in_turn` returns it. ``after``: as `after_others` does; None if not known.
+    ``objects``: of each line (by its row) that has been looked up, the object. ``look``: of a
+    row, the same with whether it is freed, which takes long to tell.
     """
 
     def __init__(
@@ -109,6 +125,7 @@ class Judgement:
         window: int,
         threshold: float,
         in_turn: float | None = None,
+        after: Array | None = None,
         objects: Mapping[int, LineObject],
         look: Callable[[int], LineObject],
     ) -> None:
@@ -123,18 +140,21 @@ class Judgement:
         own, slices = groups >= 0, np.ones(len(groups))
         self._between, self._by_threads = between, (lines.turns[:, ~own] > 0).any(axis=1)
         slices[own] = verdict.slices(lines.slices[:, own])
+        # Nobody comes back in a slice before which nobody else worked.
+        after = np.ones(len(groups)) if after is None else after
         # Between containers, who comes back after its own container's CPUs has met nobody.
         returns, chance = lines.returns, lines.chance
         if between:
             returns, chance = lines.crossings, lines.chance_crossed
-        expected = verdict.expected_returns(
+        chance = np.minimum(chance, after * np.maximum(lines.slices - 1, 0))
+        expected = after * verdict.expected_returns(
             lines.turns,
             slices,
             parties.container if between else None,
             # In how many of them threads ran is not known.
             np.where(own, slices, np.inf),
         )
-        told = slices >= verdict.FEW_SLICES
+        told = np.rint(after * (slices - 1)) >= verdict.FEW_SLICES - 1
         back = verdict.comes_back(lines.turns, returns, expected, window) & told
         returned = (lines.turns > 0) & ((returns > 0) | ~told)
         self._turns, self._returns, self._expected, came, once = (

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from partywall.analyse import later, names, verdict
 from partywall.analyse.beside import Judged
-from partywall.analyse.judgement import Judgement, in_turn
+from partywall.analyse.judgement import Judgement, after_others, in_turn
 from partywall.analyse.layout import patterns
 from partywall.analyse.sharing import (
     Patterns,
@@ -124,6 +124,7 @@ class Work:
             threshold=setting.threshold,
             # Inside of one of several containers it is not known.
             in_turn=in_turn(self._recorded, scope) if scope == setting.scope else None,
+            after=after_others(self._recorded, scope) if scope == setting.scope else None,
             objects=objects,
             look=lambda row: self.name(row).object,
         )

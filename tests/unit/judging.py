@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from recordings import party, recording, visits
 
 from partywall.analyse import transfers, verdict
@@ -36,6 +37,7 @@ def judged(
     window: int = WINDOW,
     thread: tuple[int, int, int, int] | None = None,
     in_turn: float | None = None,
+    after: list[float] | None = None,
 ) -> Judgement:
     """The judgement on lines, each with its writing visits by each CPU.
 
@@ -88,6 +90,7 @@ def judged(
         window=window,
         threshold=verdict.THRESHOLD,
         in_turn=in_turn,
+        after=None if after is None else np.array(after),
         objects=named,
         look=lambda row: (objects if seen is None else seen)[row],
     )

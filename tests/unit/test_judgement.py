@@ -8,7 +8,7 @@ from judging import ONCE, WINDOW, counter, judged, thing
 from recordings import party, recording, visits
 
 from partywall.analyse import transfers, verdict
-from partywall.analyse.judgement import Judgement, in_turn
+from partywall.analyse.judgement import Judgement, after_others, in_turn
 from partywall.analyse.transfers import Parties
 from partywall.core.topology import Topology
 from partywall.record.recording import Kind, Slices
@@ -74,6 +74,36 @@ def test_where_windows_ran_one_after_another_nothing_is_known_to_be_handed_over(
     more = judged(seldom, [thing("lock")], in_turn=0.1, at=64)
     assert few.moved[0] == few.moved_at[0] == more.moved[0] <= more.moved_at[0]
     assert judged(lock, [thing("lock")]).moved[0] == told.moved[0]
+
+
+def test_nobody_is_asked_for_returns_in_slices_before_which_nobody_else_worked() -> None:
+    # Four CPUs that count a credential in each operation, in windows that overlap by halves: as
+    # overlay/access-missing was recorded on Linux 6.12.
+    credential = [[(12 * ONCE, ONCE, *one) for one in ((0, 3), (0, 4), (1, 4), (1, 5))]]
+    shape = {"cpus": 4, "scope": "within"}
+    found = judged(credential, [thing("cred")], **shape, after=[1.0, 1 / 3, 2 / 3, 0.25])
+    assert found.walls.all()
+    assert found.sharing[0] == verdict.ALL
+    # In so many in which others did between, it was one's for a while and then another's.
+    assert not judged(credential, [thing("cred")], **shape, after=[1.0] * 4).walls.any()
+    assert not judged(credential, [thing("cred")], **shape).walls.any()
+
+
+def test_what_is_handed_over_is_told_by_slices_before_which_others_worked() -> None:
+    # In five of ten gaps others worked, and of the slab's object nobody was seen to return.
+    lines = [[(40, 40, 1, 11)] * 8, counter(8, WINDOW)]
+    found = judged(lines, [thing("x"), thing("all")], after=[0.5] * 8)
+    assert found.walls.tolist() == [False, True]
+
+
+def test_who_worked_before_which_slices_others_did_is_told_of_each() -> None:
+    slices = [Slices(5, 4, 1), Slices(5, 2, 0), Slices(1, 0, 0), None]
+    whole = recording(
+        *(party(cpu, slices=one) for cpu, one in enumerate(slices)),
+        party(0, thread=0xFFFF888000100000, slices=Slices(9, 0, 0)),
+    )
+    assert after_others(whole, "within").tolist() == [1.0, 0.5, 1.0, 1.0, 1.0]
+    assert after_others(whole, "between").tolist() == [0.25, 0.0, 1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize(
