@@ -170,8 +170,30 @@ NOINLINE void ways(struct counter *counter)
 		"2: nop" :: "D"(counter) : "rax", "rcx", "rdx", "rsi", "memory");
 }
 
+struct bitmap { unsigned long bits[16]; };
+
+NOINLINE void scan(struct lruvec *lruvec, long number)
+{
+	__asm__ volatile("scan_it: incq (%0,%1,8)" :: "r"(lruvec), "r"(number) : "memory");
+}
+
+NOINLINE void clear(struct bitmap *whole, long number)
+{
+	register unsigned long *bits __asm__("rdx");
+
+	__asm__ volatile("mov %1, %0" : "=r"(bits) : "r"(whole));
+	__asm__ volatile("first_it: incq %0" : "+m"(*bits));
+	__asm__ volatile("bit_it: btrq %1, %0" : "+m"(*bits) : "r"(number));
+	__asm__ volatile("some_it: incq (%0,%1,8)" :: "r"(bits), "r"(number) : "memory");
+	__asm__ volatile("add $8, %0" : "+r"(whole));
+	__asm__ volatile("elsewhere_it: incq %0" : "+m"(*bits));
+	__asm__ volatile("" :: "r"(whole), "r"(bits));
+}
+
 void _start(void)
 {
+	clear(0, 0);
+	scan(0, 0);
 	set(0, 0);
 	copy(0);
 	use(0, 0);
@@ -196,6 +218,7 @@ LABELS = (
     *("cpu_it", "moved_it", "kept_it", "lost_it", "round_it"),
     *("followed_it", "table_it", "beyond_it", "indexed_it", "short_it", "segment_it"),
     *("wide_it", "swapped_it", "behind_it"),
+    *("first_it", "bit_it", "some_it", "elsewhere_it", "scan_it"),
 )
 
 
@@ -429,3 +452,26 @@ def test_a_pointer_is_followed_from_register_to_register_and_to_another_cpu(
 )
 def test_what_else_was_done_with_a_register_tells_nothing(code: Code, label: str) -> None:
     assert Registers(code.prog).based(code.at[label]) == []
+
+
+def test_a_pointer_is_what_another_register_has_that_is_the_same(code: Code) -> None:
+    registers = Registers(code.prog)
+    assert told(registers.based(code.at["first_it"])) == {("bitmap", 0)}
+    for label in ("bit_it", "some_it"):
+        # In which word the bit is, its number says.
+        assert registers.based(code.at[label]) == []
+        assert told(registers.indexed(code.at[label])) == {("bitmap", 0)}
+    assert registers.indexed(code.at["first_it"]) == []
+    assert registers.based(code.at["elsewhere_it"]) == []
+
+
+def test_an_array_that_is_all_of_a_structure_tells_what_it_is(code: Code) -> None:
+    bits = [Evidence(offset, 8, code.at["bit_it"], 0) for offset in (8, 64)]
+    found = guess(code, 128, *bits)
+    assert found is not None
+    assert (found.type.tag, found.shift) == ("bitmap", 0)
+    # Of a larger object it says nothing: where in it the array begins is not known.
+    assert guess(code, 1024, *bits) is None
+    # Nor of what is always a part.
+    scanned = [Evidence(offset, 8, code.at["scan_it"], 0) for offset in (8, 64)]
+    assert guess(code, 96, *scanned) is None

@@ -8,7 +8,7 @@ it, is in that register.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,6 +16,10 @@ from typing import Any
 from capstone import CS_ARCH_X86, CS_GRP_CALL, CS_GRP_JUMP, CS_MODE_64, Cs
 from capstone.x86 import (
     X86_INS_ADD,
+    X86_INS_BT,
+    X86_INS_BTC,
+    X86_INS_BTR,
+    X86_INS_BTS,
     X86_INS_CMPXCHG,
     X86_INS_LEA,
     X86_INS_MOV,
@@ -40,6 +44,7 @@ _REPEATED = (0xF2, 0xF3)
 # Whoever is called gives these back as they were.
 _KEPT = frozenset({"rbx", "rbp", "r12", "r13", "r14", "r15"})
 _POINTER = 8
+_BITS = (X86_INS_BT, X86_INS_BTC, X86_INS_BTR, X86_INS_BTS)
 _NO_SEGMENT = (X86_REG_INVALID, X86_REG_GS)
 _MARK = 0x4D00_0000_0000_0000
 _STEP = 1 << 40
@@ -123,6 +128,13 @@ class Registers:
         them it accesses. Empty if its address has an index."""
         return [found for found in self._based(address, indexed=False) if _is_structure(found[0])]
 
+    def indexed(self, address: int) -> list[tuple[Type, int]]:
+        """Structures that it points to, and from what offset in them on it accesses, at some
+        index. Empty if its address has none."""
+        if self._based(address, indexed=False):
+            return []
+        return [found for found in self._based(address, indexed=True) if _is_structure(found[0])]
+
     def element(self, address: int) -> Type | None:
         """The numbers, in an array or alone, that the instruction's base register points to."""
         found = [type_ for type_, _ in self._based(address, indexed=True) if _is_number(type_)]
@@ -142,10 +154,14 @@ class Registers:
                 # is the same for all: only the address is another.
                 if memory.segment not in _NO_SEGMENT:
                     return []
-                if memory.index != X86_REG_INVALID and not indexed:
+                # A bit whose number is in a register may be in any word behind.
+                of_bits = insn.id in _BITS and insn.operands[-1].type == X86_OP_REG
+                if (of_bits or memory.index != X86_REG_INVALID) and not indexed:
                     return []
                 name = insn.reg_name(memory.base)
-                there = self.pointers(address).get(name)
+                there = self.pointers(address).get(name, ())
+                if not any(_is_structure(one.type) for one in there):
+                    there += self._elsewhere(address, name)
                 if there:
                     return [(one.type, memory.disp + one.less) for one in there]
                 # What lies beyond what a member points to is of what that is a part of.
@@ -155,6 +171,31 @@ class Registers:
                     if 0 <= memory.disp < size_of(type_) or _is_number(type_)
                 ]
         return []
+
+    def _elsewhere(self, address: int, name: str) -> tuple[Pointer, ...]:
+        """Pointers to structures in registers that have the same in them as one has."""
+        there = self.pointers(address)
+        found = [one for other in self._same(address, name) for one in there.get(other, ())]
+        return tuple(one for one in found if _is_structure(one.type))
+
+    def _same(self, address: int, name: str) -> Iterator[str]:
+        """Registers into which one was moved, or that it was moved from, unchanged since."""
+        changed: set[str] = set()
+        for insn in self._straight.before(address):
+            if insn.group(CS_GRP_CALL):
+                changed |= _MEMBERS.keys() - _KEPT
+            written = {_WHOLE.get(insn.reg_name(register)) for register in insn.regs_access()[1]}
+            if insn.id == X86_INS_CMPXCHG:
+                written.add("rax")
+            if insn.id == X86_INS_MOV and all(
+                one.type == X86_OP_REG and one.size == _POINTER for one in insn.operands
+            ):
+                into, source = (insn.reg_name(one.reg) for one in insn.operands)
+                if name in (into, source) and not changed & {into, source}:
+                    yield into if name == source else source
+            changed |= {one for one in written if one is not None}
+            if name in changed:
+                return
 
     def _find_loaded(self, address: int, name: str) -> tuple[Type, ...]:
         """What a register points to that no variable has, if it was a member of a structure.

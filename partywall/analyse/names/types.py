@@ -231,6 +231,12 @@ class TypeGuesser:
             if type_.tag in _PARTS and not whole:
                 continue
             found[type_.tag, start] = 8 if whole else 4, type_
+        # Where in it an array begins is known, and so where it does if it is all of the object.
+        for type_, inside in self._registers.indexed(seen.code):
+            part = type_.tag is None or type_.tag in _PARTS or type_.tag in _INSIDE
+            within = inside <= seen.offset < size_of(type_)
+            if not part and within and _plausible(type_, object_size):
+                found[type_.tag, 0] = 8, type_
         return found
 
     def _starts(self, seen: Evidence) -> list[tuple[Type, int]]:
