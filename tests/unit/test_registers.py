@@ -3,25 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-
-import drgn
-import programs
 import pytest
-from elftools.elf.elffile import ELFFile
+from coded import Code, coded, guess, told
 
 from partywall.analyse.names.code import CodeNamer
 from partywall.analyse.names.registers import Registers
-from partywall.analyse.names.types import Evidence, Guess, TypeGuesser
+from partywall.analyse.names.types import Evidence, TypeGuesser
 
 # Where code and structures of the kernel look like this. `owner` and `decoy` are both in
 # scope, and each has a field of that size at every offset that is used.
 SOURCE = """
-struct pt_regs {
-	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax;
-	unsigned long ip, cs, flags, sp, ss;
-} pt_regs;
 struct list_head { struct list_head *next, *prev; };
 struct owner { long first; int lock; int count; struct list_head list; long more[4]; };
 struct stranger { long first; int lock; int count; long more[6]; };
@@ -170,30 +161,8 @@ NOINLINE void ways(struct counter *counter)
 		"2: nop" :: "D"(counter) : "rax", "rcx", "rdx", "rsi", "memory");
 }
 
-struct bitmap { unsigned long bits[16]; };
-
-NOINLINE void scan(struct lruvec *lruvec, long number)
-{
-	__asm__ volatile("scan_it: incq (%0,%1,8)" :: "r"(lruvec), "r"(number) : "memory");
-}
-
-NOINLINE void clear(struct bitmap *whole, long number)
-{
-	register unsigned long *bits __asm__("rdx");
-
-	__asm__ volatile("mov %1, %0" : "=r"(bits) : "r"(whole));
-	__asm__ volatile("first_it: incq %0" : "+m"(*bits));
-	__asm__ volatile("bit_it: btrq %1, %0" : "+m"(*bits) : "r"(number));
-	__asm__ volatile("some_it: incq (%0,%1,8)" :: "r"(bits), "r"(number) : "memory");
-	__asm__ volatile("add $8, %0" : "+r"(whole));
-	__asm__ volatile("elsewhere_it: incq %0" : "+m"(*bits));
-	__asm__ volatile("" :: "r"(whole), "r"(bits));
-}
-
 void _start(void)
 {
-	clear(0, 0);
-	scan(0, 0);
 	set(0, 0);
 	copy(0);
 	use(0, 0);
@@ -218,57 +187,12 @@ LABELS = (
     *("cpu_it", "moved_it", "kept_it", "lost_it", "round_it"),
     *("followed_it", "table_it", "beyond_it", "indexed_it", "short_it", "segment_it"),
     *("wide_it", "swapped_it", "behind_it"),
-    *("first_it", "bit_it", "some_it", "elsewhere_it", "scan_it"),
 )
-
-
-@dataclass(frozen=True)
-class Code:
-    """A program that was compiled with optimization, and where its labels are."""
-
-    prog: drgn.Program
-    at: dict[str, int]
-    reads: list[int]
-    """Where the program's memory was read."""
-
-    def call_before(self, label: str) -> int:
-        """The address of the call that returns to a label: five bytes long."""
-        return self.at[label] - 5
 
 
 @pytest.fixture(scope="module")
 def code(tmp_path_factory: pytest.TempPathFactory) -> Code:
-    directory = tmp_path_factory.mktemp("registers")
-    flags = (*programs.BARE[:-1], "-g", "-O2", "-fno-optimize-sibling-calls")
-    path = programs.compiled(directory, "program", SOURCE, *flags)
-    prog = drgn.Program(drgn.host_platform)
-    reads: list[int] = []
-    with path.open("rb") as file:
-        elf = ELFFile(file)
-        for segment in elf.iter_segments("PT_LOAD"):
-            data = segment.data() + bytes(64)
-
-            def read(
-                address: int, count: int, offset: int, physical: bool, data: bytes = data
-            ) -> bytes:
-                reads.append(address)
-                return data[offset : offset + count]
-
-            prog.add_memory_segment(segment["p_vaddr"], len(data), read)
-        table = elf.get_section_by_name(".symtab")
-        at = {name: table.get_symbol_by_name(name)[0]["st_value"] for name in LABELS}
-    module = prog.extra_module("program", create=True)
-    module.address_range = (0x400000, 0x500000)
-    module.try_file(path, force=True)
-    return Code(prog, at, reads)
-
-
-def told(found: Iterable[tuple[drgn.Type, int]]) -> set[tuple[str | None, int]]:
-    return {(type_.tag, inside) for type_, inside in found}
-
-
-def guess(code: Code, size: int, *evidence: Evidence) -> Guess | None:
-    return TypeGuesser(code.prog, CodeNamer(code.prog)).guess(size, evidence, kmalloc=True)
+    return coded(tmp_path_factory.mktemp("registers"), SOURCE, LABELS)
 
 
 def test_the_base_register_tells_the_variable(code: Code) -> None:
@@ -452,26 +376,3 @@ def test_a_pointer_is_followed_from_register_to_register_and_to_another_cpu(
 )
 def test_what_else_was_done_with_a_register_tells_nothing(code: Code, label: str) -> None:
     assert Registers(code.prog).based(code.at[label]) == []
-
-
-def test_a_pointer_is_what_another_register_has_that_is_the_same(code: Code) -> None:
-    registers = Registers(code.prog)
-    assert told(registers.based(code.at["first_it"])) == {("bitmap", 0)}
-    for label in ("bit_it", "some_it"):
-        # In which word the bit is, its number says.
-        assert registers.based(code.at[label]) == []
-        assert told(registers.indexed(code.at[label])) == {("bitmap", 0)}
-    assert registers.indexed(code.at["first_it"]) == []
-    assert registers.based(code.at["elsewhere_it"]) == []
-
-
-def test_an_array_that_is_all_of_a_structure_tells_what_it_is(code: Code) -> None:
-    bits = [Evidence(offset, 8, code.at["bit_it"], 0) for offset in (8, 64)]
-    found = guess(code, 128, *bits)
-    assert found is not None
-    assert (found.type.tag, found.shift) == ("bitmap", 0)
-    # Of a larger object it says nothing: where in it the array begins is not known.
-    assert guess(code, 1024, *bits) is None
-    # Nor of what is always a part.
-    scanned = [Evidence(offset, 8, code.at["scan_it"], 0) for offset in (8, 64)]
-    assert guess(code, 96, *scanned) is None

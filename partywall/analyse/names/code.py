@@ -14,6 +14,7 @@ from drgn import FaultError, Program, StackFrame, Type, TypeKind
 
 from partywall.analyse.names.fields import strip
 from partywall.analyse.names.found import symbol_at
+from partywall.analyse.names.registers import any_word
 from partywall.analyse.names.unreadable import UNREADABLE
 
 # Wrappers that tell a reader nothing: atomics and barriers go through several.
@@ -103,7 +104,7 @@ class CodeNamer:
     def _displacement(self, address: int) -> int | None:
         """Constant that the instruction adds to a pointer to get at memory.
 
-        None if it has no such operand, or adds an index as well.
+        None if it has no such operand, or adds an index as well, or a bit's number.
         """
         try:
             code = self._prog.read(address, 15)
@@ -114,10 +115,8 @@ class CodeNamer:
                 if operand.type != X86_OP_MEM or operand.mem.segment != X86_REG_INVALID:
                     continue
                 memory = operand.mem
-                if memory.index != X86_REG_INVALID or memory.base in (
-                    X86_REG_INVALID,
-                    X86_REG_RIP,
-                ):
+                nowhere = memory.base in (X86_REG_INVALID, X86_REG_RIP)
+                if nowhere or memory.index != X86_REG_INVALID or any_word(insn):
                     return None
                 return int(memory.disp)
         return None

@@ -154,14 +154,16 @@ class Registers:
                 # is the same for all: only the address is another.
                 if memory.segment not in _NO_SEGMENT:
                     return []
-                # A bit whose number is in a register may be in any word behind.
-                of_bits = insn.id in _BITS and insn.operands[-1].type == X86_OP_REG
-                if (of_bits or memory.index != X86_REG_INVALID) and not indexed:
+                has_index = memory.index != X86_REG_INVALID
+                if (any_word(insn) or has_index) and not indexed:
                     return []
                 name = insn.reg_name(memory.base)
                 there = self.pointers(address).get(name, ())
                 if not any(_is_structure(one.type) for one in there):
                     there += self._elsewhere(address, name)
+                # An index in bytes may lead anywhere, to another structure as well.
+                if has_index and memory.scale == 1:
+                    there = tuple(one for one in there if not _is_structure(one.type))
                 if there:
                     return [(one.type, memory.disp + one.less) for one in there]
                 # What lies beyond what a member points to is of what that is a part of.
@@ -180,6 +182,8 @@ class Registers:
 
     def _same(self, address: int, name: str) -> Iterator[str]:
         """Registers into which one was moved, or that it was moved from, unchanged since."""
+        if name not in _MEMBERS:
+            return
         changed: set[str] = set()
         for insn in self._straight.before(address):
             if insn.group(CS_GRP_CALL):
@@ -283,6 +287,11 @@ class Registers:
         except FaultError:
             return []
         return [one for one in self._decoder.disasm(code, start) if one.address < end]
+
+
+def any_word(insn: Any) -> bool:
+    """Whether an instruction is for a bit whose number is in a register: in any word behind."""
+    return insn.id in _BITS and bool(insn.operands[-1].type == X86_OP_REG)
 
 
 def _of_a_cpu(memory: Any) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -77,7 +77,8 @@ _PARTS = frozenset(
     "futex_key hlist_nulls_node kref list_head list_lru_node nested_table nf_inet_addr "
     "llist_head llist_node lockref mutex optimistic_spin_queue page_counter path "
     "percpu_counter percpu_ref qspinlock "
-    "raw_spinlock rb_node rb_root rcu_head refcount_struct rhash_head rw_semaphore seqcount "
+    "raw_spinlock rb_node rb_root rcu_head refcount_struct rhash_head rhashtable rhltable "
+    "rw_semaphore seqcount "
     "spinlock swait_queue_head timer_list timerqueue_node wait_queue_entry "
     "wait_queue_head work_struct xarray".split()
 )
@@ -151,6 +152,14 @@ def by_cache(prog: Program, cache: str, object_size: int) -> Type | None:
     return None
 
 
+@dataclass
+class _Said:
+    """What places in the code say, by tag and where in the object the type starts."""
+
+    weight: Counter[tuple[str, int]] = field(default_factory=Counter)
+    agreed: Counter[tuple[str, int]] = field(default_factory=Counter)
+
+
 class TypeGuesser:
     """Guesses types of objects; what it learns of code serves for all objects."""
 
@@ -161,6 +170,7 @@ class TypeGuesser:
         # One guest's rounds use what is looked up again and again.
         self._votes = lru_cache(maxsize=_KEPT)(self._count_votes)
         self._pointers = lru_cache(maxsize=_KEPT)(self._pointed)
+        self._arrays = lru_cache(maxsize=_KEPT)(self._indexed)
 
     def guess(
         self, object_size: int, evidence: Iterable[Evidence], *, kmalloc: bool
@@ -170,34 +180,35 @@ class TypeGuesser:
         ``kmalloc``: the object is from a cache of all sorts, not of one type.
         """
         evidence = set(evidence)
-        scopes: Counter[tuple[str, int]] = Counter()
-        pointers: Counter[tuple[str, int]] = Counter()
-        agreed: tuple[Counter[tuple[str, int]], Counter[tuple[str, int]]] = Counter(), Counter()
+        scopes, pointers, arrays = (_Said(), _Said(), _Said())
         for seen in evidence:
-            for sure, found in (
-                (False, self._votes(object_size, seen)),
-                (True, self._pointers(object_size, seen)),
+            for said, found in (
+                (scopes, self._votes(object_size, seen)),
+                (pointers, self._pointers(object_size, seen)),
+                (arrays, self._arrays(object_size, seen)),
             ):
                 for choice, (weight, type_) in found.items():
                     if not (kmalloc and choice[0] in _OWN_CACHE):
                         self._types[choice[0]] = type_
-                        (pointers if sure else scopes)[choice] += weight
-                        agreed[sure][choice] += 1
-        parts = {choice for choice in pointers if choice[0] in _PARTS}
+                        said.weight[choice] += weight
+                        said.agreed[choice] += 1
+        parts = {choice for choice in pointers.weight if choice[0] in _PARTS}
+        # Of an array that begins the object, as far as is known, another place may know better.
+        inside = {tag for tag, start in pointers.weight if start}
+        whole = {choice for choice in arrays.weight if choice[0] not in inside}
         # Parts of others are the whole if they fill it, and nothing else was seen.
-        for sure, chosen in (
-            (True, pointers.keys() - parts),
-            (False, scopes.keys()),
-            (True, parts),
+        for said, chosen in (
+            (pointers, pointers.weight.keys() - parts),
+            (arrays, whole),
+            (scopes, scopes.weight.keys()),
+            (pointers, parts),
         ):
-            best = self._best(
-                {choice: pointers[choice] + scopes[choice] for choice in chosen},
-                object_size,
-                evidence,
-            )
+            votes = {c: pointers.weight[c] + arrays.weight[c] + scopes.weight[c] for c in chosen}
+            best = self._best(votes, object_size, evidence)
             if best is not None:
                 choice, guess = best
-                return replace(guess, sure=sure, agreed=agreed[sure][choice], places=len(evidence))
+                sure, agreed = said is not scopes, said.agreed[choice]
+                return replace(guess, sure=sure, agreed=agreed, places=len(evidence))
         return None
 
     def _best(
@@ -231,12 +242,20 @@ class TypeGuesser:
             if type_.tag in _PARTS and not whole:
                 continue
             found[type_.tag, start] = 8 if whole else 4, type_
-        # Where in it an array begins is known, and so where it does if it is all of the object.
+        return found
+
+    def _indexed(self, object_size: int, seen: Evidence) -> _Votes:
+        """Structures that can only be all of the object, of an array in which this access was.
+
+        Where in them the array begins is known, and where in it the access was is not.
+        """
+        found: _Votes = {}
         for type_, inside in self._registers.indexed(seen.code):
-            part = type_.tag is None or type_.tag in _PARTS or type_.tag in _INSIDE
+            if type_.tag is None or type_.tag in _PARTS or type_.tag in _INSIDE:
+                continue
             within = inside <= seen.offset < size_of(type_)
-            if not part and within and _plausible(type_, object_size):
-                found[type_.tag, 0] = 8, type_
+            if within and not goes_on(type_) and _plausible(type_, object_size):
+                found[type_.tag, 0] = 2, type_
         return found
 
     def _starts(self, seen: Evidence) -> list[tuple[Type, int]]:
