@@ -3,11 +3,11 @@
 
 use crate::clock::Clock;
 use crate::context::Tasks;
+use crate::cycles::Counting;
 use crate::delays::Delays;
 use crate::held::Sums;
 use crate::hooks::Hooks;
 use crate::state::{State, CHECK_EVERY};
-use crate::turns::Owners;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -41,7 +41,7 @@ pub fn parse_arguments(arguments: &[String]) -> Result<State, String> {
         clock: None,
         delays: Delays::default(),
         wrapped: HashMap::new(),
-        owners: Owners::default(),
+        counting: Counting::default(),
         active: false,
         instrumented: false,
         started: None,

@@ -86,7 +86,7 @@ pub extern "C" fn on_user_block(told: c_uint, data: *mut c_void) {
     }
     s.cpu(cpu);
     let c = &mut s.cpus[cpu as usize];
-    c.settle(Outcome::Work, &mut s.owners);
+    c.settle(Outcome::Work, &mut s.counting);
     c.ran += data as u64;
     c.tracker.user();
     if c.open {
@@ -129,7 +129,7 @@ pub extern "C" fn on_kernel_block(told: c_uint, data: *mut c_void) {
                 address: instructions,
                 what: block.what,
             };
-            c.push(event, &mut s.owners);
+            c.push(event, &mut s.counting);
         }
     }
     if block.enters != NO_LEAF {
@@ -155,7 +155,7 @@ pub extern "C" fn on_memory(told: c_uint, info: MemInfo, address: u64, data: *mu
             let what = s.infos.decode(info).of(index);
             let quiet = !what.is(STORE) || !c.tracker.locks().may_give(address);
             if quiet && c.kind != kind::BACKGROUND && c.records() {
-                c.keep(address, what, &mut s.owners);
+                c.keep(address, what, &mut s.counting);
                 return;
             }
         }
@@ -201,7 +201,7 @@ fn on_any_memory(s: &mut State, data: *mut c_void, info: MemInfo, address: u64) 
         changes = c.wrote(address, what.is(ATOMIC), site.locks, &mut s.locks);
         // Who takes a lock fetches it for all who wait.
         if changes && site.locks {
-            c.mark(true, &mut s.locks, &mut s.owners);
+            c.mark(true, &mut s.locks, &mut s.counting);
         }
         if !site.locks {
             s.bit(cpu, site, address, what.size());
@@ -216,15 +216,13 @@ fn on_any_memory(s: &mut State, data: *mut c_void, info: MemInfo, address: u64) 
     }
     let c = &mut s.cpus[cpu as usize];
     if c.kind != kind::BACKGROUND {
-        c.keep(address, what, &mut s.owners);
+        c.keep(address, what, &mut s.counting);
         if changes {
-            c.mark(false, &mut s.locks, &mut s.owners);
+            c.mark(false, &mut s.locks, &mut s.counting);
         }
     } else {
         let event = c.event(address, what);
-        let (context, kind) = (c.context, c.kind);
-        let tables = &mut c.party().tables;
-        tables.count(&[event], context, kind, &mut s.owners);
+        c.count_now(event, &mut s.counting);
     }
 }
 
@@ -274,7 +272,7 @@ macro_rules! beginning_callbacks {
             let begins = $body;
             s.refresh(cpu);
             if begins {
-                s.cpu(cpu).party().tables.begin();
+                s.cpus[cpu as usize].begin(&mut s.counting);
             }
         }
     )*};
@@ -352,7 +350,7 @@ pub extern "C" fn on_sleep_end(_: c_uint, data: *mut c_void) {
     if c.records() {
         let data = data as usize;
         c.leave_wait(data as u16, data >> 16 != 0, &mut s.locks);
-        c.mark(false, &mut s.locks, &mut s.owners);
+        c.mark(false, &mut s.locks, &mut s.counting);
     }
 }
 

@@ -3,12 +3,12 @@
 
 use crate::caused::{Cause, Leaving};
 use crate::context::{self, Tracker};
+use crate::cycles::Counting;
 use crate::event::{Event, What, ATOMIC, LOCKS, OWN_STACK};
 use crate::format::{kind, Summary};
 use crate::held::{Kind, Sums, Who};
 use crate::hooks;
 use crate::table::Tables;
-use crate::turns::Owners;
 use crate::under::{self, Held};
 use crate::waits::Waits;
 
@@ -241,15 +241,17 @@ impl Cpu {
 
     /// Writes down what was kept back, as far as it was work.
     #[inline(never)]
-    pub fn settle(&mut self, outcome: Outcome, owners: &mut Owners) {
+    pub fn settle(&mut self, outcome: Outcome, counting: &mut Counting) {
+        self.follow(counting);
         let party = match self.thread {
             None => &mut self.own,
             Some(index) => &mut self.threads[index],
         };
         let (context, kind) = (self.context, self.kind);
-        let tables = &mut party.tables;
-        tables.hold(self.counted);
-        let write = |events: &[Event]| tables.count(events, context, kind, owners);
+        let (tables, owners, cycles) =
+            (&mut party.tables, &mut counting.owners, &mut counting.cycles);
+        cycles.hold(self.counted, tables, owners);
+        let write = |events: &[Event]| cycles.count(events, context, kind, tables, owners);
         let waited = match outcome {
             Outcome::Work => {
                 self.waits.clear(write);
@@ -261,7 +263,7 @@ impl Cpu {
         };
         // Nothing is kept back any more, or it was all counted up to what is.
         self.counted = match self.waits.is_pending() {
-            true => tables.held(),
+            true => cycles.held(tables),
             false => self.set,
         };
         self.clock -= waited;
@@ -276,16 +278,16 @@ impl Cpu {
 
     /// Keeps work for the workload back.
     #[inline(always)]
-    pub fn push(&mut self, event: Event, owners: &mut Owners) {
+    pub fn push(&mut self, event: Event, counting: &mut Counting) {
         if !self.waits.push(event) {
-            self.settle(Outcome::Full, owners);
+            self.settle(Outcome::Full, counting);
         }
     }
 
     /// Says so among the events if other locks are held than before; `taken`: the next one
     /// takes a lock.
     #[inline(always)]
-    pub fn mark(&mut self, taken: bool, sums: &mut Sums, owners: &mut Owners) {
+    pub fn mark(&mut self, taken: bool, sums: &mut Sums, counting: &mut Counting) {
         if self.records() && self.works() {
             let locks = self.tracker.locks();
             let set = match locks.holds() {
@@ -302,7 +304,7 @@ impl Cpu {
                 self.set = held;
                 let what = What::new(0, 0, if taken { LOCKS | ATOMIC } else { LOCKS });
                 let address = held.pack(kept);
-                self.push(Event { address, what }, owners);
+                self.push(Event { address, what }, counting);
             }
         }
     }
@@ -320,8 +322,43 @@ impl Cpu {
 
     /// Keeps an access for the workload back.
     #[inline(always)]
-    pub fn keep(&mut self, address: u64, what: What, owners: &mut Owners) {
-        self.push(self.event(address, what), owners);
+    pub fn keep(&mut self, address: u64, what: What, counting: &mut Counting) {
+        self.push(self.event(address, what), counting);
+    }
+
+    /// From here on what the party at hand does is what is followed.
+    #[inline(always)]
+    fn follow(&mut self, counting: &mut Counting) {
+        let party = self.party().tables.number();
+        if counting.cycles.party() != party {
+            self.leave(counting);
+            counting.cycles.follow(party);
+        }
+    }
+
+    /// What one of its parties does again and again is made up for.
+    pub fn leave(&mut self, counting: &mut Counting) {
+        let followed = counting.cycles.party();
+        let parties = std::iter::once(&mut self.own).chain(&mut self.threads);
+        let tables = parties.map(|party| &mut party.tables);
+        if let Some(tables) = tables.into_iter().find(|t| t.number() == followed) {
+            counting.cycles.settle(tables, &mut counting.owners);
+        }
+    }
+
+    /// A stretch of the party at hand begins.
+    pub fn begin(&mut self, counting: &mut Counting) {
+        self.follow(counting);
+        let tables = &mut self.party().tables;
+        counting.cycles.begin(tables, &mut counting.owners);
+    }
+
+    /// Counts an access that is not kept back.
+    pub fn count_now(&mut self, event: Event, counting: &mut Counting) {
+        self.leave(counting);
+        let (context, kind) = (self.context, self.kind);
+        let tables = &mut self.party().tables;
+        tables.count(&[event], context, kind, &mut counting.owners);
     }
 
     /// The account to write to.

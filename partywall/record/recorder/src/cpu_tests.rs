@@ -50,13 +50,13 @@ fn a_lock_held_over_a_softirq_is_held_for_what_runs_there_and_not_in_an_interrup
 
 /// Accesses this, as the callback has it, and marks which locks are held.
 fn access(cpu: &mut Cpu, address: u64, flags: u8, in_lock: bool, sums: &mut Sums) {
-    let mut owners = Owners::default();
+    let mut counting = Counting::default();
     cpu.wrote(address, flags & ATOMIC != 0, in_lock, sums);
     if in_lock {
-        cpu.mark(true, sums, &mut owners);
+        cpu.mark(true, sums, &mut counting);
     }
-    cpu.keep(address, What::new(1, 8, STORE | flags), &mut owners);
-    cpu.mark(false, sums, &mut owners);
+    cpu.keep(address, What::new(1, 8, STORE | flags), &mut counting);
+    cpu.mark(false, sums, &mut counting);
 }
 
 /// How many visits to 0x9000 lie in one hold with the one before, of one that is taken,
@@ -75,7 +75,7 @@ fn again(given: bool) -> u32 {
             access(&mut cpu, 0x10, STORE, false, &mut sums);
         }
     }
-    cpu.settle(Outcome::Left, &mut Owners::default());
+    cpu.settle(Outcome::Left, &mut Counting::default());
     let slots = cpu.own.tables.again.iter();
     let there = slots.filter(|slot| slot.key >> kind::BITS == 0x9000 >> 6);
     there.map(|slot| slot.visits).sum()
@@ -90,19 +90,19 @@ fn who_takes_a_lock_again_had_given_it_back_whether_that_was_seen_or_not() {
 fn what_is_done_with_a_lock_is_under_it_however_late_it_is_counted() {
     for outcome in [Outcome::Work, Outcome::Left] {
         let (mut cpu, mut sums) = (cpu(kind::FOREGROUND), Sums::new(2));
-        let mut owners = Owners::default();
+        let mut counting = Counting::default();
         cpu.open = true;
         access(&mut cpu, 0x1000, 0, false, &mut sums);
         cpu.enter_lock(Kind::Exclusive, 0);
         access(&mut cpu, 0x2000, ATOMIC, true, &mut sums);
         access(&mut cpu, 0x3000, 0, false, &mut sums);
-        cpu.settle(outcome, &mut owners);
+        cpu.settle(outcome, &mut counting);
         access(&mut cpu, 0x4000, 0, false, &mut sums);
         cpu.enter_lock(Kind::Shared, 0);
         access(&mut cpu, 0x5000, ATOMIC, true, &mut sums);
         access(&mut cpu, 0x2000, 0, false, &mut sums);
         access(&mut cpu, 0x6000, 0, false, &mut sums);
-        cpu.settle(outcome, &mut owners);
+        cpu.settle(outcome, &mut counting);
         let slots = cpu.own.tables.visits_under.iter();
         let found: Vec<_> = slots
             .map(|s| (s.key >> kind::BITS << 6, sums.sets.of(s.set), s.visits))

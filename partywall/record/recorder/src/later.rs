@@ -114,7 +114,9 @@ fn begin(s: &mut State, what: What, address: u64) -> bool {
         }
         t.begin(what, cause);
     });
-    s.here().party().tables.begin();
+    let cpu = s.current;
+    s.cpu(cpu);
+    s.cpus[cpu as usize].begin(&mut s.counting);
     true
 }
 

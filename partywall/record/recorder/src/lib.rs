@@ -11,6 +11,7 @@ pub mod caused;
 pub mod checked;
 pub mod context;
 pub mod cpu;
+pub mod cycles;
 pub mod delays;
 pub mod event;
 pub mod format;

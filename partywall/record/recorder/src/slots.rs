@@ -124,3 +124,12 @@ pub fn mix(a: u64, b: u64) -> u64 {
     let x = (a ^ b.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x ^ (x >> 32)
 }
+
+/// A count, and so many more. Where many are counted at once it may be below nothing meanwhile.
+#[inline(always)]
+pub fn more(count: u32, times: u32) -> u32 {
+    match times {
+        1 => count.saturating_add(1),
+        _ => count.wrapping_add(times),
+    }
+}

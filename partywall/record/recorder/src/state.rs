@@ -11,13 +11,13 @@ use crate::callbacks::translate_anew;
 use crate::clock::Clock;
 use crate::context::{self, kind_of, Tasks};
 use crate::cpu::{Cpu, Outcome, Party};
+use crate::cycles::Counting;
 use crate::delays::Delays;
 use crate::event::{What, BLOCK, PAUSE};
 use crate::format::Recording;
 use crate::held::Sums;
 use crate::hooks::Hooks;
 use crate::site::{Infos, Site};
-use crate::turns::Owners;
 #[cfg(registers)]
 use crate::vcpu::Running;
 use std::collections::HashMap;
@@ -99,7 +99,7 @@ pub struct State {
     pub delays: Delays,
     /// Calls in functions that only call a lock function, by the number of such a function's entry.
     pub wrapped: HashMap<u64, u16>,
-    pub owners: Owners,
+    pub counting: Counting,
     /// A window is open, or was, and others of its round are to come.
     pub active: bool,
     /// All code is translated with instrumentation.
@@ -185,10 +185,11 @@ impl State {
     fn take_over(&mut self, cpu: c_uint) {
         if cpu != self.current {
             if let Some(c) = self.cpus.get_mut(self.current as usize) {
-                c.settle(Outcome::Left, &mut self.owners);
+                c.settle(Outcome::Left, &mut self.counting);
+                c.leave(&mut self.counting);
             }
             self.current = cpu;
-            self.owners.take_over();
+            self.counting.owners.take_over();
         }
     }
 
@@ -211,7 +212,7 @@ impl State {
         while self.cpus.len() <= index as usize {
             let cpu = self.cpus.len() as u32;
             let container = cpu / self.container_cpus;
-            let number = self.owners.number(Some(container));
+            let number = self.counting.owners.number(Some(container));
             let own = Party::new(self.visit_distance, number, self.hooks.counts, cpu, 0);
             self.cpus
                 .push(Cpu::new(own, container, self.hooks.stack_size));
@@ -224,9 +225,9 @@ impl State {
         let next = c.tracker.current();
         if c.waits.is_pending() {
             if next == context::IRQ {
-                c.settle(Outcome::Left, &mut self.owners);
+                c.settle(Outcome::Left, &mut self.counting);
             } else if next != c.context {
-                c.settle(Outcome::Work, &mut self.owners);
+                c.settle(Outcome::Work, &mut self.counting);
             }
         }
         c.context = next;
@@ -235,13 +236,13 @@ impl State {
             let known = c.threads.iter().position(|t| t.summary.thread == stack);
             known.unwrap_or_else(|| {
                 let counts = self.hooks.counts;
-                let number = self.owners.number(context::container_of(stack));
+                let number = self.counting.owners.number(context::container_of(stack));
                 c.threads
                     .push(Party::new(self.visit_distance, number, counts, cpu, stack));
                 c.threads.len() - 1
             })
         });
-        c.mark(false, &mut self.locks, &mut self.owners);
+        c.mark(false, &mut self.locks, &mut self.counting);
     }
 
     pub fn parties(&self) -> impl Iterator<Item = &Party> {
@@ -265,7 +266,7 @@ impl State {
         self.tasks = Tasks::default();
         self.locks.clear();
         self.delays = Delays::default();
-        self.owners = Owners::default();
+        self.counting = Counting::default();
         self.closed = 0;
         self.active = true;
         self.started = Some(worked());
@@ -314,8 +315,14 @@ impl State {
             give_up(&format!("cannot write {}: {}", times.display(), why));
         }
         if self.record {
+            // What is done again is the running CPU's: it comes first.
+            let here = self.current as usize;
+            if let Some(c) = self.cpus.get_mut(here) {
+                c.leave(&mut self.counting);
+            }
             for c in &mut self.cpus {
-                c.settle(Outcome::Left, &mut self.owners);
+                c.settle(Outcome::Left, &mut self.counting);
+                c.leave(&mut self.counting);
                 c.own.tables.close();
                 c.threads.iter_mut().for_each(|t| t.tables.close());
             }
@@ -343,7 +350,7 @@ impl State {
     pub fn check_memory(&mut self) {
         let tables: usize = self.parties().map(|p| p.tables.bytes()).sum();
         let known = self.locks.sets.bytes() + self.tasks.caused.bytes();
-        let held = tables + self.owners.bytes() + known;
+        let held = tables + self.counting.owners.bytes() + known;
         if held > self.memory_limit {
             give_up(&format!(
                 "tables full: {} MiB held, {} allowed; use a shorter window or fewer containers",

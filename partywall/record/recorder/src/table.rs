@@ -7,10 +7,11 @@
 use crate::event::{Event, What, ATOMIC, BLOCK, LOCKS, OWN_STACK, STEP, STORE};
 use crate::format::kind;
 use crate::repeated::AgainSlot;
-use crate::slots::{mix, Slot, Table};
+use crate::slots::{mix, more, Slot, Table};
 use crate::turns::{Owners, Progress, Slices, Turns};
 use crate::under::{Held, Since, UnderSlot};
 use crate::words::{Patterns, Words};
+use again::Noted;
 
 /// Bytes of a cache line, as a shift.
 pub use crate::format::LINE_SHIFT;
@@ -76,34 +77,36 @@ impl LineSlot {
         kind::of(self.key) != kind::BACKGROUND
     }
 
-    /// A visit begins; or one that only read so far writes.
+    /// A visit begins; or one that only read so far writes. `times`: in so many rounds.
     #[inline(always)]
-    fn begin(&mut self, writes: bool) {
+    fn begin(&mut self, writes: bool, times: u32) {
         let visits = if writes {
             &mut self.write_visits
         } else {
             &mut self.read_visits
         };
-        *visits = visits.saturating_add(1);
+        *visits = more(*visits, times);
         self.now = (self.now & !WRITES) | (writes as u8 * WRITES);
     }
 
     /// The visit goes on.
     #[inline(always)]
-    fn go_on(&mut self, words: Words, writes: bool) {
+    fn go_on(&mut self, words: Words, writes: bool, times: u32) {
         self.words.add(words);
         if writes && self.now & WRITES == 0 {
-            self.read_visits -= 1;
-            self.begin(true);
+            // Before it is counted, perhaps, in the round at hand.
+            self.read_visits = self.read_visits.wrapping_sub(times);
+            self.begin(true, times);
         }
     }
 
     /// The visit that went on, if any, is over.
     #[inline(always)]
-    fn close(&mut self, patterns: &mut Patterns) {
+    fn close(&mut self, patterns: &mut Patterns, times: u32) {
         let words = std::mem::take(&mut self.words);
         if words != Words::NONE && kind::of(self.key) != kind::BACKGROUND {
-            patterns.count(self.key, words, &mut self.patterns, &mut self.pattern);
+            let (known, last) = (&mut self.patterns, &mut self.pattern);
+            patterns.count(self.key, words, known, last, times);
         }
     }
 }
@@ -174,6 +177,9 @@ pub struct Tables {
     last_access: u32,
     /// Places of the lines visited last, by the lowest bits of their numbers.
     recent: Box<[u32; RECENT]>,
+    /// How many rounds it is that are counted, and what becomes of visits under locks.
+    times: u32,
+    noted: Noted,
 }
 
 impl Tables {
@@ -202,6 +208,8 @@ impl Tables {
             last_place: 0,
             last_access: 0,
             recent: Box::new([0; RECENT]),
+            times: 1,
+            noted: Noted::No,
         }
     }
 
@@ -222,6 +230,12 @@ impl Tables {
 
     pub fn held(&self) -> Held {
         self.held
+    }
+
+    /// Its number among `Owners`.
+    #[inline(always)]
+    pub fn number(&self) -> u32 {
+        self.number
     }
 
     /// Counts what was done in a context, which is of this kind of work.
@@ -255,6 +269,7 @@ impl Tables {
                 self.access(event.address, what.counted(context), what.is(STORE));
             }
         }
+        accesses *= self.times as u64;
         if kind == kind::FOREGROUND {
             self.foreground_accesses += accesses;
         } else {
@@ -279,9 +294,9 @@ impl Tables {
         self.last_access = place;
         let slot = self.accesses.at(place);
         if store {
-            slot.writes = slot.writes.saturating_add(1);
+            slot.writes = more(slot.writes, self.times);
         } else {
-            slot.reads = slot.reads.saturating_add(1);
+            slot.reads = more(slot.reads, self.times);
         }
     }
 
@@ -294,7 +309,7 @@ impl Tables {
         } else {
             let slot = self.lines.at(self.last_place);
             slot.seen = self.since.now();
-            slot.go_on(words, store);
+            slot.go_on(words, store, self.times);
             self.under(key, kind);
         }
     }
@@ -314,13 +329,13 @@ impl Tables {
         let seen = std::mem::replace(&mut slot.seen, self.since.now());
         let near = self.changes.wrapping_sub(slot.last) <= self.visit_distance;
         if slot.last != 0 && near {
-            slot.go_on(words, store);
+            slot.go_on(words, store, self.times);
             slot.last = self.changes;
         } else {
-            slot.close(&mut self.patterns);
+            slot.close(&mut self.patterns, self.times);
             slot.words = words;
             slot.now = 0;
-            slot.begin(store);
+            slot.begin(store, self.times);
             if slot.last == 0 {
                 slot.owner = owners.place(key);
             }
@@ -328,8 +343,8 @@ impl Tables {
             if kind == kind::FOREGROUND {
                 owners.work(self.number, &mut self.slices);
             }
-            slot.turns
-                .visit(self.progress.now(), owners.slice(), before);
+            let now = self.progress.now();
+            slot.turns.visit(now, owners.slice(), before, self.times);
             slot.last = self.changes;
             self.again(key, seen, kind);
         }
@@ -353,7 +368,7 @@ impl Tables {
             };
             self.last_again = self.again.place(&slot, self.last_again);
             let visits = &mut self.again.at(self.last_again).visits;
-            *visits = visits.saturating_add(1);
+            *visits = more(*visits, self.times);
         }
     }
 
@@ -364,31 +379,39 @@ impl Tables {
             let slot = self.lines.at(self.last_place);
             let counted = slot.now & UNDER != 0;
             slot.now |= UNDER;
-            if !counted {
-                self.visited_under(key, self.held.set);
+            if matches!(self.noted, Noted::Before) {
+            } else if !counted {
+                self.visited_under(key, self.held.set, 1);
             } else if let Some(before) = self.taken_in {
                 // Who looks at a lock before he takes it comes to take it.
-                let visits = self.visits_under(key, before);
-                if *visits > 0 {
-                    *visits -= 1;
-                    self.visited_under(key, self.held.set);
+                if self.visits_under(key, before).visits > 0 {
+                    self.visited_under(key, before, -1);
+                    self.visited_under(key, self.held.set, 1);
                 }
             }
         }
         self.taken_in = None;
     }
 
-    fn visited_under(&mut self, key: u64, set: u32) {
-        let visits = self.visits_under(key, set);
-        *visits = visits.saturating_add(1);
+    fn visited_under(&mut self, key: u64, set: u32, more: i32) {
+        let slot = self.visits_under(key, set);
+        slot.visits = if more < 0 {
+            slot.visits - 1
+        } else {
+            slot.visits.saturating_add(1)
+        };
+        let place = self.last_under;
+        if let Noted::Yes(noted) = &mut self.noted {
+            noted.push((place, more));
+        }
     }
 
     #[inline(never)]
-    fn visits_under(&mut self, key: u64, set: u32) -> &mut u32 {
+    fn visits_under(&mut self, key: u64, set: u32) -> &mut UnderSlot {
         let visits = 0;
         let slot = UnderSlot { key, set, visits };
         self.last_under = self.visits_under.place(&slot, self.last_under);
-        &mut self.visits_under.at(self.last_under).visits
+        self.visits_under.at(self.last_under)
     }
 
     /// The place of a line that is not among the recent ones.
@@ -402,7 +425,7 @@ impl Tables {
     /// Ends all visits that go on.
     pub fn close(&mut self) {
         for slot in self.lines.iter_mut() {
-            slot.close(&mut self.patterns);
+            slot.close(&mut self.patterns, 1);
         }
     }
 
@@ -415,6 +438,9 @@ impl Tables {
             + self.again.bytes()
     }
 }
+
+#[path = "table_again.rs"]
+mod again;
 
 #[cfg(test)]
 #[path = "table_tests.rs"]

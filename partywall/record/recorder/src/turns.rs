@@ -9,7 +9,7 @@
 //! How often that is to be expected is told by in how many slices of the emulator's
 //! each party has turns: it may have many of them in one.
 
-use crate::slots::{Slot, Table};
+use crate::slots::{more, Slot, Table};
 
 /// Instructions of a long system call after which a new stretch begins.
 pub const STRETCH: u64 = 1 << 14;
@@ -78,9 +78,9 @@ impl Turns {
     };
 
     /// A visit begins in stretch `now` of the party's work and in `slice` of the
-    /// emulator's; `before`: who was there before.
+    /// emulator's; `before`: who was there before. `times`: in so many rounds, all in one slice.
     #[inline(always)]
-    pub fn visit(&mut self, now: u32, slice: u32, before: Before) {
+    pub fn visit(&mut self, now: u32, slice: u32, before: Before, times: u32) {
         if self.turns != 0 && before.others {
             self.returns = self.returns.saturating_add(1);
             if self.gone != before.gone {
@@ -90,7 +90,7 @@ impl Turns {
         self.gone = before.gone;
         if self.last != now {
             self.last = now;
-            self.turns = self.turns.saturating_add(1);
+            self.turns = more(self.turns, times);
             if self.last_slice != slice {
                 self.last_slice = slice;
                 self.slices = self.slices.saturating_add(1);
@@ -274,7 +274,7 @@ mod tests {
             progress.begin();
             for _ in 0..10 {
                 progress.work(100);
-                line.visit(progress.now(), 1, by(false));
+                line.visit(progress.now(), 1, by(false), 1);
             }
         }
         assert_eq!((line.turns, line.returns), (3, 0));
@@ -283,12 +283,12 @@ mod tests {
     #[test]
     fn system_calls_without_a_visit_are_no_turns() {
         let (mut progress, mut line) = (Progress::default(), Turns::NONE);
-        line.visit(progress.now(), 1, by(false));
+        line.visit(progress.now(), 1, by(false), 1);
         for _ in 0..50 {
             progress.begin();
         }
         assert_eq!(line.turns, 1);
-        line.visit(progress.now(), 1, by(false));
+        line.visit(progress.now(), 1, by(false), 1);
         assert_eq!(line.turns, 2);
     }
 
@@ -298,7 +298,7 @@ mod tests {
         progress.begin();
         for _ in 0..300 {
             progress.work(1000);
-            line.visit(progress.now(), 1, by(false));
+            line.visit(progress.now(), 1, by(false), 1);
         }
         let stretches = 300_000 / STRETCH as u32;
         assert!((stretches - 1..=stretches + 2).contains(&line.turns));
@@ -310,14 +310,14 @@ mod tests {
         let (a, b) = (owners.number(None), owners.number(None));
         let (mut of_a, mut of_b) = (Turns::NONE, Turns::NONE);
         for _ in 0..5 {
-            of_a.visit(1, 1, visit(&mut owners, 0x81, a));
+            of_a.visit(1, 1, visit(&mut owners, 0x81, a), 1);
         }
         for _ in 0..5 {
-            of_b.visit(1, 2, visit(&mut owners, 0x81, b));
+            of_b.visit(1, 2, visit(&mut owners, 0x81, b), 1);
         }
         assert_eq!((of_a.returns, of_b.returns), (0, 0));
-        of_a.visit(2, 3, visit(&mut owners, 0x81, a));
-        of_b.visit(2, 4, visit(&mut owners, 0x83, b)); // another line
+        of_a.visit(2, 3, visit(&mut owners, 0x81, a), 1);
+        of_b.visit(2, 4, visit(&mut owners, 0x83, b), 1); // another line
         assert_eq!((of_a.returns, of_b.returns), (1, 0));
     }
 
@@ -329,7 +329,7 @@ mod tests {
                 owners.take_over();
                 owners.take_over();
             }
-            line.visit(turn, owners.slice(), by(false));
+            line.visit(turn, owners.slice(), by(false), 1);
         }
         assert_eq!((line.turns, line.slices), (9, 4));
     }
@@ -374,7 +374,7 @@ mod tests {
     fn a_turn_that_goes_on_in_the_next_slice_is_in_one() {
         let mut line = Turns::NONE;
         for slice in 1..=5 {
-            line.visit(1, slice, by(slice > 1));
+            line.visit(1, slice, by(slice > 1), 1);
         }
         assert_eq!((line.turns, line.returns, line.slices), (1, 4, 1));
     }
@@ -393,7 +393,7 @@ mod tests {
         let mut lines = [Turns::NONE; 8];
         for (turn, party) in order.iter().enumerate() {
             let before = visit(owners, 0x81, *party);
-            lines[*party as usize].visit(turn as u32 + 1, 1, before);
+            lines[*party as usize].visit(turn as u32 + 1, 1, before, 1);
         }
         lines.iter().map(|t| (t.returns, t.crossings)).collect()
     }

@@ -177,6 +177,8 @@ impl Waits {
             self.give(self.events.len(), work);
             self.events.clear();
             self.done = 0;
+            // What is done again is the same again, to the last event.
+            self.steps = 0;
         }
     }
 }

@@ -6,7 +6,7 @@
 //! of their own.
 
 use crate::format::LINE_SHIFT;
-use crate::slots::{mix, Slot, Table};
+use crate::slots::{mix, more, Slot, Table};
 
 const WORD_SHIFT: u32 = 3;
 const WORDS: u32 = 1 << (LINE_SHIFT - WORD_SHIFT);
@@ -98,9 +98,9 @@ pub struct Patterns {
 
 impl Patterns {
     /// A visit of the line of `key` that used `words` is over. `known`: combinations
-    /// of this line so far; `last`: where the last one was counted.
+    /// of this line so far; `last`: where the last one was counted; `times`: in so many rounds.
     #[inline(always)]
-    pub fn count(&mut self, key: u64, words: Words, known: &mut u8, last: &mut u32) {
+    pub fn count(&mut self, key: u64, words: Words, known: &mut u8, last: &mut u32, times: u32) {
         let guess = self.slots.get(*last).map_or(0, |s| s.next);
         let guessed = self
             .slots
@@ -116,7 +116,7 @@ impl Patterns {
         if found.visits == 0 {
             *known = known.saturating_add(1);
         }
-        found.visits = found.visits.saturating_add(1);
+        found.visits = more(found.visits, times);
     }
 
     /// Where another combination is counted than the one that came next before.
@@ -167,7 +167,7 @@ mod tests {
     fn visits_with_the_same_words_are_counted_together() {
         let (mut patterns, mut known, mut last) = (Patterns::default(), 0, 0);
         for mask in [1, 2, 1, 1] {
-            patterns.count(0x81, read(mask), &mut known, &mut last);
+            patterns.count(0x81, read(mask), &mut known, &mut last, 1);
         }
         assert_eq!(known, 2);
         let mut found: Vec<_> = patterns
@@ -183,14 +183,14 @@ mod tests {
     fn too_many_combinations_count_as_all_words_and_none_is_lost() {
         let (mut patterns, mut known, mut last) = (Patterns::default(), 0, 0);
         for mask in 1..=200 {
-            patterns.count(0x81, read(mask), &mut known, &mut last);
+            patterns.count(0x81, read(mask), &mut known, &mut last, 1);
             let both = Words {
                 read: 0,
                 written: mask,
             };
-            patterns.count(0x81, both, &mut known, &mut last);
+            patterns.count(0x81, both, &mut known, &mut last, 1);
         }
-        patterns.count(0x81, read(1), &mut known, &mut last); // still told apart
+        patterns.count(0x81, read(1), &mut known, &mut last, 1); // still told apart
         let visits = |words: Words| {
             let found = patterns.slots.iter().find(|s| s.words == words);
             found.map_or(0, |s| s.visits)
