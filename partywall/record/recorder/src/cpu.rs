@@ -248,8 +248,11 @@ impl Cpu {
             Some(index) => &mut self.threads[index],
         };
         let (context, kind) = (self.context, self.kind);
-        let (tables, owners, cycles) =
-            (&mut party.tables, &mut counting.owners, &mut counting.cycles);
+        let (tables, owners, cycles) = (
+            &mut party.tables,
+            &mut counting.owners,
+            &mut counting.cycles,
+        );
         cycles.hold(self.counted, tables, owners);
         let write = |events: &[Event]| cycles.count(events, context, kind, tables, owners);
         let waited = match outcome {

@@ -51,7 +51,7 @@ impl Stretch {
     }
 
     /// Number of its events.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.events.len()
     }
 

@@ -148,7 +148,10 @@ impl Parties {
         rows.extend(t.lines.iter().map(|s| {
             let turns = &s.turns;
             let turned = (turns.turns, turns.returns, turns.crossings, turns.slices);
-            format!("{:x} {} {} {:?}", s.key, s.read_visits, s.write_visits, turned)
+            format!(
+                "{:x} {} {} {:?}",
+                s.key, s.read_visits, s.write_visits, turned
+            )
         }));
         let accesses = t.accesses.iter();
         rows.extend(
@@ -159,9 +162,7 @@ impl Parties {
         let under = t.visits_under.iter();
         rows.extend(under.map(|s| format!("{:x} under {} {}", s.key, s.set, s.visits)));
         let again = t.again.iter();
-        rows.extend(
-            again.map(|s| format!("{:x} again {} {} {}", s.key, s.set, s.kept, s.visits)),
-        );
+        rows.extend(again.map(|s| format!("{:x} again {} {} {}", s.key, s.set, s.kept, s.visits)));
         rows
     }
 }

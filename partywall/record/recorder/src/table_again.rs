@@ -31,7 +31,7 @@ impl Tables {
     /// in one slice of the emulator's.
     pub fn repeat(&mut self, round: &[&Stretch], times: u32, owners: &mut Owners) {
         let mut left = times;
-        let events: usize = round.iter().map(|stretch| stretch.len()).sum();
+        let events: usize = round.iter().map(|stretch| stretch.count()).sum();
         let all = self.foreground_accesses + self.background_accesses;
         // A number that is full does not get larger each time.
         if left > 2 && all + 2 * events as u64 * left as u64 <= u32::MAX as u64 {
