@@ -20,14 +20,14 @@ ICOUNT_SHIFT = 1
 MAX_CPUS = 240
 VISIT_DISTANCE = 8
 
-# What makes two runs the same: no random addresses, of stacks neither, no clock of the host's.
+# What makes two runs the same: no random addresses nor random stacks, no clock of the host's.
 # slab_nomerge keeps types of objects apart, so that a cache has one name;
 # lpj spares each CPU a calibration against the timer (TCG's TSC runs at 1 GHz).
 # The kernel's tests of its own ciphers go on beside init for seconds, into the windows.
 COMMAND_LINE = (
     "console=ttyS0 quiet panic=-1 nokaslr norandmaps slab_nomerge nowatchdog "
-    "tsc=reliable no_timer_check cpu_init_udelay=0 cryptomgr.notests=1 lpj=4000000 "
-    "randomize_kstack_offset=off"
+    "randomize_kstack_offset=off tsc=reliable no_timer_check cpu_init_udelay=0 "
+    "cryptomgr.notests=1 lpj=4000000"
 )
 
 

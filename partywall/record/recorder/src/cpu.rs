@@ -9,6 +9,7 @@ use crate::format::{kind, Summary};
 use crate::held::{Kind, Sums, Who};
 use crate::hooks;
 use crate::table::Tables;
+use crate::turns::NOBODY;
 use crate::under::{self, Held};
 use crate::waits::Waits;
 
@@ -342,6 +343,9 @@ impl Cpu {
     /// What one of its parties does again and again is made up for.
     pub fn leave(&mut self, counting: &mut Counting) {
         let followed = counting.cycles.party();
+        if followed == NOBODY {
+            return;
+        }
         let parties = std::iter::once(&mut self.own).chain(&mut self.threads);
         let tables = parties.map(|party| &mut party.tables);
         if let Some(tables) = tables.into_iter().find(|t| t.number() == followed) {

@@ -5,12 +5,12 @@
 //! adds to the tables depends on what was done shortly before, so the first two rounds are
 //! counted as they come: the first finds what others left, the second what the first one did. From the
 //! third on each round finds what the last one left and leaves the same, and adds the same
-//! numbers. As long as nobody else runs it is enough to count the rounds; when the loop ends or
+//! numbers, with one exception that `Tables::repeat` looks for. As long as nobody else runs it is enough to count the rounds; when the loop ends or
 //! somebody else is to run, `Tables::repeat` makes up for them.
 
 use crate::event::Event;
 use crate::table::Tables;
-use crate::turns::Owners;
+use crate::turns::{Owners, NOBODY};
 use crate::under::Held;
 use std::collections::VecDeque;
 
@@ -105,7 +105,7 @@ struct Again {
 /// What the party that runs did last, and whether that is done again.
 #[derive(Default)]
 pub struct Cycles {
-    /// The party's number among `Owners`.
+    /// The party's number among `Owners`; `NOBODY`: nothing is known of any.
     party: u32,
     /// Stretches that are over, the last one in front.
     done: VecDeque<Stretch>,
@@ -113,19 +113,22 @@ pub struct Cycles {
     /// The one that goes on; and whether all of it is there.
     now: Stretch,
     whole: bool,
-    /// By how many stretches ago, less one: how many of the last ones are as those then.
+    /// `alike[n]`: how many of the last stretches are the same as those n + 1 earlier.
     alike: [usize; PERIODS],
     again: Option<Again>,
+    /// Rounds that were counted at once.
+    #[cfg(test)]
+    at_once: u32,
 }
 
 impl Cycles {
-    /// The number of the party that is followed.
+    /// The number of the party that is followed, or `NOBODY`.
     #[inline(always)]
     pub fn party(&self) -> u32 {
         self.party
     }
 
-    /// Another party is followed. What the last one did is settled.
+    /// Another party is followed. What the last one did has to be settled.
     pub fn follow(&mut self, party: u32) {
         debug_assert!(self.again.is_none());
         self.party = party;
@@ -253,18 +256,23 @@ impl Cycles {
         }
     }
 
-    /// Makes up for what was only compared, and begins anew.
+    /// Makes up for what was only compared. Nobody is followed any more.
     pub fn settle(&mut self, tables: &mut Tables, owners: &mut Owners) {
         debug_assert!(self.again.is_none() || tables.number() == self.party);
         if let Some(again) = self.again.take() {
             let round: Vec<&Stretch> = self.done.iter().take(again.period).rev().collect();
-            tables.repeat(&round, again.times, owners);
+            let _at_once = tables.repeat(&round, again.times, owners);
+            #[cfg(test)]
+            {
+                self.at_once += _at_once;
+            }
             for stretch in &round[..again.at] {
                 stretch.all(tables, owners);
             }
             round[again.at].some(again.op, tables, owners);
         }
         self.forget();
+        self.party = NOBODY;
     }
 
     /// Nothing is known of what was done last.
@@ -286,3 +294,7 @@ pub struct Counting {
 #[cfg(test)]
 #[path = "cycles_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "cycles_cpu_tests.rs"]
+mod cpu_tests;

@@ -11,7 +11,7 @@ use crate::callbacks::translate_anew;
 use crate::clock::Clock;
 use crate::context::{self, kind_of, Tasks};
 use crate::cpu::{Cpu, Outcome, Party};
-use crate::cycles::Counting;
+use crate::cycles::{Counting, Cycles};
 use crate::delays::Delays;
 use crate::event::{What, BLOCK, PAUSE};
 use crate::format::Recording;
@@ -282,6 +282,7 @@ impl State {
     pub fn next(&mut self) {
         self.active = false;
         self.cpus.clear();
+        self.counting.cycles = Cycles::default();
         self.tasks = Tasks::default();
         self.delays = Delays::default();
         self.round = Some(self.round.map_or(0, |n| n + 1));

@@ -11,7 +11,7 @@ use crate::slots::{mix, more, Slot, Table};
 use crate::turns::{Owners, Progress, Slices, Turns};
 use crate::under::{Held, Since, UnderSlot};
 use crate::words::{Patterns, Words};
-use again::Noted;
+use rounds::Noted;
 
 /// Bytes of a cache line, as a shift.
 pub use crate::format::LINE_SHIFT;
@@ -375,35 +375,33 @@ impl Tables {
     /// The visit at hand is under the locks that are held, if it was under none before.
     #[inline(always)]
     fn under(&mut self, key: u64, kind: u64) {
+        let taken_in = self.taken_in.take();
         if self.held != Held::NONE && kind != kind::BACKGROUND {
             let slot = self.lines.at(self.last_place);
             let counted = slot.now & UNDER != 0;
             slot.now |= UNDER;
-            if matches!(self.noted, Noted::Before) {
-            } else if !counted {
-                self.visited_under(key, self.held.set, 1);
-            } else if let Some(before) = self.taken_in {
+            match taken_in {
+                _ if matches!(self.noted, Noted::Before) => {}
+                _ if !counted => self.visited_under(key, self.held.set, 1),
                 // Who looks at a lock before he takes it comes to take it.
-                if self.visits_under(key, before).visits > 0 {
+                Some(before) if self.visits_under(key, before).visits > 0 => {
                     self.visited_under(key, before, -1);
                     self.visited_under(key, self.held.set, 1);
                 }
+                Some(_) => self.noted.missed(self.last_under),
+                None => {}
             }
         }
-        self.taken_in = None;
     }
 
-    fn visited_under(&mut self, key: u64, set: u32, more: i32) {
-        let slot = self.visits_under(key, set);
-        slot.visits = if more < 0 {
-            slot.visits - 1
-        } else {
-            slot.visits.saturating_add(1)
+    fn visited_under(&mut self, key: u64, set: u32, change: i32) {
+        let visits = &mut self.visits_under(key, set).visits;
+        *visits = match change {
+            1 => visits.saturating_add(1),
+            _ => *visits - 1,
         };
         let place = self.last_under;
-        if let Noted::Yes(noted) = &mut self.noted {
-            noted.push((place, more));
-        }
+        self.noted.changed(place, change);
     }
 
     #[inline(never)]
@@ -439,8 +437,8 @@ impl Tables {
     }
 }
 
-#[path = "table_again.rs"]
-mod again;
+#[path = "table_rounds.rs"]
+mod rounds;
 
 #[cfg(test)]
 #[path = "table_tests.rs"]

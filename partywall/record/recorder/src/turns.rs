@@ -109,7 +109,7 @@ pub struct Before {
 }
 
 /// No party's number.
-const NOBODY: u32 = 0;
+pub const NOBODY: u32 = 0;
 
 #[derive(Clone, Copy)]
 struct Owner {

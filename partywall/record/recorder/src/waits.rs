@@ -177,7 +177,8 @@ impl Waits {
             self.give(self.events.len(), work);
             self.events.clear();
             self.done = 0;
-            // What is done again is the same again, to the last event.
+            // No step is kept that a number could be taken for, and what is done again has the
+            // same ones again.
             self.steps = 0;
         }
     }
