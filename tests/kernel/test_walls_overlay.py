@@ -27,6 +27,15 @@ def test_looks_at_an_overlay_meet_no_others_in_a_credential_and_cost_no_more(bot
         assert all(w.transfers <= 0.1 for w in each.walls if w.object.name == name), each.title
 
 
+def test_buffers_of_apparmor_have_their_name_on_kernels_of_our_own(compared: Compared) -> None:
+    # By local variables, of which debug information says where they are.
+    (change,) = compared("stock", "partywall", "-w", "overlay/open").workloads
+    assert min(moved(change, "union aa_buffer")) > 1
+    others = ("list_head", "aa_local_cache", "kmalloc-8k")
+    buffers = [one.object for one in change.objects if one.object.endswith(others)]
+    assert [name for name in buffers if name != "aa_global_buffers"] == []
+
+
 @pytest.mark.slow
 def test_no_operation_of_an_overlay_meets_others_in_a_credential(both: Both) -> None:
     name = "cred: struct cred"

@@ -105,6 +105,22 @@ def test_the_first_error_of_a_log_is_found(log: str, said: str) -> None:
     assert said in first_error(log)
 
 
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        ("CONFIG_DEBUG_INFO=y\n# CONFIG_DEBUG_INFO_NONE is not set\nCONFIG_X=y", True),
+        ("CONFIG_DEBUG_INFO=y\nCONFIG_DEBUG_INFO_REDUCED=y", False),
+        ("CONFIG_DEBUG_INFO_NONE=y", False),
+    ],
+)
+def test_where_objects_are_named_it_is_compiled_where_local_variables_are(
+    tmp_path: Path, lines: str, named: bool
+) -> None:
+    assert build._named(lines) is named
+    flags = " ".join(Make(tmp_path, tmp_path / "log", named=named)._words)
+    assert ("-fno-var-tracking" not in flags) is named
+
+
 @given(st.text())
 def test_any_log_gives_one_line(log: str) -> None:
     found = first_error(log)
