@@ -87,18 +87,16 @@ def in_turn(recorded: Recording, scope: Scope) -> float | None:
 
 
 def after_others(recorded: Recording, scope: Scope) -> Array:
-    """Return before which of the emulator's slices in which a party worked again another did.
+    """Return in how many of the emulator's slices each party worked again after others had.
 
-    Of each party the share, shape (parties,); 1 where nobody counted, and of who worked in
-    fewer than two. ``scope``: another CPU, or one of another container.
+    Shape (parties,); infinite of kernel threads, and where nobody counted. ``scope``: after
+    other CPUs, or those of other containers.
     """
-    found = np.ones(len(recorded.parties))
+    found = np.full(len(recorded.parties), np.inf)
     for number, party in enumerate(recorded.parties):
-        if party.thread or party.slices is None or party.slices.count < 2:
-            continue
-        told = party.slices
-        after = told.after_containers if scope == "between" else told.after_others
-        found[number] = after / (told.count - 1)
+        if not party.thread and party.slices is not None:
+            told = party.slices
+            found[number] = told.after_containers if scope == "between" else told.after_others
     return found
 
 
@@ -140,23 +138,25 @@ class Judgement:
         own, slices = groups >= 0, np.ones(len(groups))
         self._between, self._by_threads = between, (lines.turns[:, ~own] > 0).any(axis=1)
         slices[own] = verdict.slices(lines.slices[:, own])
-        # Nobody comes back in a slice before which nobody else worked.
-        after = np.ones(len(groups)) if after is None else after
+        after = np.full(len(groups), np.inf) if after is None else after
         # Between containers, who comes back after its own container's CPUs has met nobody.
         returns, chance = lines.returns, lines.chance
         if between:
             returns, chance = lines.crossings, lines.chance_crossed
-        chance = np.minimum(chance, after * np.maximum(lines.slices - 1, 0))
-        expected = after * verdict.expected_returns(
+        expected = verdict.expected_returns(
             lines.turns,
             slices,
             parties.container if between else None,
             # In how many of them threads ran is not known.
             np.where(own, slices, np.inf),
         )
-        told = np.rint(after * (slices - 1)) >= verdict.FEW_SLICES - 1
+        # Nobody comes back in a slice before which nobody else worked.
+        chance, expected = np.minimum(chance, after), np.minimum(expected, after)
+        told = (slices >= verdict.FEW_SLICES) & (after >= verdict.FEW_SLICES - 1)
         back = verdict.comes_back(lines.turns, returns, expected, window) & told
-        returned = (lines.turns > 0) & ((returns > 0) | ~told)
+        # What comes round is visited in few of the slices.
+        untold = ~told & verdict.all_through(lines.turns, lines.slices, slices)
+        returned = (lines.turns > 0) & ((returns > 0) | untold)
         self._turns, self._returns, self._expected, came, once = (
             verdict.by_sharer(counts, groups, self.sharers)
             for counts in (lines.turns, returns, expected, back, returned)

@@ -27,6 +27,8 @@ ALL: Final = 2
 _COMES_BACK = 4
 FEW_SLICES = 3
 """With fewer, how often a party came back says nothing."""
+# Of the slices that chance has visits in, the share in which who visits all through has them.
+_THROUGH = 0.75
 ENOUGH_SLICES = 8
 """So many of others tell how often somebody can have met them."""
 # Less than any line can lack of one move for each: rates are quotients of whole numbers.
@@ -104,6 +106,18 @@ def chance_returns(slices: Array, groups: Array | None = None) -> Array:
     others = by_others(slices, groups)
     runs = slices * (others + 1) / np.maximum(slices + others, 1)
     return np.where(slices < FEW_SLICES, 0.0, np.maximum(runs - 1, 0.0))
+
+
+def all_through(turns: Array, seen: Array, slices: Array) -> Array:
+    """Return which lines parties visit in all the time they run; bool, shape (lines, parties).
+
+    ``turns``: the same shape; ``seen``: in how many slices of the emulator's they have these;
+    ``slices``: in how many they ran, shape (parties,). Visits to what is shared lie in as many of
+    them as chance has it; what is one's for a while and comes round is visited in few. In fewer
+    than `FEW_SLICES` that is the same.
+    """
+    fair = slices * (1 - (1 - 1 / slices) ** turns)
+    return np.asarray((slices < FEW_SLICES) | (seen >= _THROUGH * fair))
 
 
 def comes_back(turns: Array, returns: Array, expected: Array, window: int) -> Array:

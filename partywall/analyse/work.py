@@ -124,10 +124,16 @@ class Work:
             threshold=setting.threshold,
             # Inside of one of several containers it is not known.
             in_turn=in_turn(self._recorded, scope) if scope == setting.scope else None,
-            after=after_others(self._recorded, scope) if scope == setting.scope else None,
+            after=self._after(scope),
             objects=objects,
             look=lambda row: self.name(row).object,
         )
+
+    def _after(self, scope: Scope) -> Array | None:
+        """`after_others` of own work; of deferred work it was not counted."""
+        if scope != self._setting.scope or self._kind != Kind.FOREGROUND:
+            return None
+        return after_others(self._recorded, scope)
 
     def walls(
         self, judged: Judgement, locked: Mapping[int, float]

@@ -194,7 +194,9 @@ def _kernel(entry: Path, name: str) -> Kernel:
 
 def _key(config: str, *inputs: str) -> str:
     total = hashlib.sha256()
-    for part in (_RECIPE, compiler_version(), config, *inputs, *map(str, ENVIRONMENT.items())):
+    named = ("where local variables are",) if _named(config) else ()
+    settings = map(str, ENVIRONMENT.items())
+    for part in (_RECIPE, compiler_version(), config, *inputs, *named, *settings):
         total.update(f"{len(part)} {part}\n".encode())
     return total.hexdigest()
 
@@ -257,8 +259,7 @@ def from_series(
             log.rename(directory / "build.log")
             git(tree, "clean", "-fdxq")
 
-    named = ("where local variables are",) if _named(config) else ()
-    key = _key(config, origin.key, title, series.digest(patches), *named)
+    key = _key(config, origin.key, title, series.digest(patches))
     entry = cache.entry("kernel", key, fill, progress)
     return _kernel(entry, f"{title} (linux-source {origin.version})")
 

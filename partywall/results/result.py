@@ -151,7 +151,8 @@ class WorkloadResult(Model):
         """Whether windows ran so that nobody could be seen to come back.
 
         Then what is neither a variable nor a table may be shared, and is not told from what is
-        handed over: it counts with all the transfers that it may have.
+        handed over but where all visit it all through: it counts with all the transfers that it
+        may have.
         """
         return self.in_turn is not None and self.in_turn < IN_TURN
 

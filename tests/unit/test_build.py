@@ -121,6 +121,16 @@ def test_where_objects_are_named_it_is_compiled_where_local_variables_are(
     assert ("-fno-var-tracking" not in flags) is named
 
 
+def test_kernels_are_built_anew_if_they_are_compiled_where_local_variables_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    configs = ("CONFIG_DEBUG_INFO=y", "CONFIG_DEBUG_INFO_NONE=y")
+    whole, lean = (build._key(config, "source") for config in configs)
+    monkeypatch.setattr(build, "_named", lambda config: False)
+    assert build._key(configs[0], "source") != whole
+    assert build._key(configs[1], "source") == lean
+
+
 @given(st.text())
 def test_any_log_gives_one_line(log: str) -> None:
     found = first_error(log)

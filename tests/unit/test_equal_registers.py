@@ -13,7 +13,8 @@ from partywall.analyse.names.types import Evidence
 # `whole` is a variable in one register, and what is used is another one.
 SOURCE = """
 struct bitmap { unsigned long bits[16]; };
-struct inner { unsigned long bits[12]; };
+struct inner { unsigned long bits[13]; };
+struct owner { long first; struct bitmap *whole; };
 struct outer { long first; struct inner inner; };
 struct lruvec { unsigned long lists[12]; };
 struct rest { long first[12]; long more[]; };
@@ -67,6 +68,12 @@ NOINLINE void taken(struct bitmap *made)
 	__asm__ volatile("" :: "r"(into));
 }
 
+NOINLINE void member(struct owner *owner, long number)
+{
+	__asm__ volatile("mov 8(%0), %%rdx; words_it: incq (%%rdx,%1,8); "
+			"any_it: incq (%%rdx,%1,1)" :: "r"(owner), "r"(number) : "rdx", "memory");
+}
+
 NOINLINE void scan(struct lruvec *lruvec, long number)
 {
 	__asm__ volatile("scan_it: incq (%0,%1,8)" :: "r"(lruvec), "r"(number) : "memory");
@@ -83,9 +90,11 @@ NOINLINE void embedded(struct inner *inner, long number)
 	__asm__ volatile("inner_it: incq (%0,%1,8)" :: "r"(inner), "r"(number) : "memory");
 }
 
-NOINLINE void around(struct outer *outer)
+NOINLINE void around(struct outer *outer, unsigned long *somewhere)
 {
 	__asm__ volatile("outer_it: incq (%0)" :: "r"(outer) : "memory");
+	__asm__ volatile("scope_it: incq 8(%0); scope_too: incq 16(%0)" :: "r"(somewhere) : "memory");
+	__asm__ volatile("" :: "r"(outer), "r"(somewhere));
 }
 
 void _start(void)
@@ -96,13 +105,15 @@ void _start(void)
 	scan(0, 0);
 	more(0, 0);
 	embedded(0, 0);
-	around(0);
+	around(0, 0);
+	member(0, 0);
 }
 """
 LABELS = (
     *("first_it", "bit_it", "one_it", "some_it", "bytes_it", "elsewhere_it", "copied_it"),
     *("short_it", "swapped_it", "kept_it", "lost_it", "changed_it", "stack_it", "source_it"),
-    *("scan_it", "rest_it", "start_it", "inner_it", "outer_it"),
+    *("scan_it", "rest_it", "start_it", "inner_it", "outer_it", "scope_it", "scope_too"),
+    *("words_it", "any_it"),
 )
 
 
@@ -137,7 +148,10 @@ def test_in_which_word_a_bit_is_its_number_says(code: Code) -> None:
 
 
 def test_of_two_registers_that_are_added_up_either_may_be_the_pointer(code: Code) -> None:
-    assert Registers(code.prog).indexed(code.at["bytes_it"]) == []
+    registers = Registers(code.prog)
+    for label in ("bytes_it", "any_it"):
+        assert registers.indexed(code.at[label]) == []
+    assert told(registers.indexed(code.at["words_it"])) == {("bitmap", 0)}
 
 
 def test_an_array_that_is_all_of_a_structure_tells_what_it_is(code: Code) -> None:
@@ -160,8 +174,23 @@ def test_who_knows_where_a_structure_begins_is_believed_before_who_knows_an_arra
 ) -> None:
     indexed = [Evidence(offset, 8, code.at["inner_it"], 0) for offset in (8, 64, 72)]
     # Both are as large as what such a cache gives out.
+    alone = guess(code, 128, *indexed)
+    assert alone is not None
+    assert (alone.type.tag, alone.shift) == ("inner", 0)
+    # It was seen to begin elsewhere; then another one was, that it is a part of.
     found = guess(code, 128, *indexed, Evidence(16, 8, code.at["start_it"], 0))
-    assert found is None or (found.type.tag, found.shift) != ("inner", 0)
+    assert found is not None
+    assert (found.type.tag, found.shift) == ("inner", 8)
     found = guess(code, 128, *indexed, Evidence(0, 8, code.at["outer_it"], 0))
     assert found is not None
     assert (found.type.tag, found.shift) == ("outer", 0)
+
+
+def test_variables_in_scope_may_speak_against_an_array_that_is_all_of_an_object(
+    code: Code,
+) -> None:
+    array = [Evidence(8, 8, code.at["inner_it"], 0)]
+    scopes = [Evidence(8, 8, code.at["scope_it"], 0), Evidence(16, 8, code.at["scope_too"], 0)]
+    found = guess(code, 128, *array, *scopes)
+    assert found is not None
+    assert (found.type.tag, found.sure, found.agreed) == ("outer", False, 2)

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 from judging import ONCE, WINDOW, counter, judged, thing
 from recordings import party, recording, visits
@@ -76,34 +79,61 @@ def test_where_windows_ran_one_after_another_nothing_is_known_to_be_handed_over(
     assert judged(lock, [thing("lock")]).moved[0] == told.moved[0]
 
 
+# Four CPUs that count a credential in each operation, in windows that overlap by halves: as
+# overlay/access-missing was recorded on Linux 6.12. In how many slices who worked again after
+# others.
+CREDENTIAL = [[(12 * ONCE, ONCE, *one) for one in ((0, 3), (0, 4), (1, 4), (1, 5))]]
+AFTER = [2.0, 1.0, 2.0, 1.0]
+FOUR: dict[str, Any] = {"cpus": 4, "scope": "within"}
+
+
 def test_nobody_is_asked_for_returns_in_slices_before_which_nobody_else_worked() -> None:
-    # Four CPUs that count a credential in each operation, in windows that overlap by halves: as
-    # overlay/access-missing was recorded on Linux 6.12.
-    credential = [[(12 * ONCE, ONCE, *one) for one in ((0, 3), (0, 4), (1, 4), (1, 5))]]
-    shape = {"cpus": 4, "scope": "within"}
-    found = judged(credential, [thing("cred")], **shape, after=[1.0, 1 / 3, 2 / 3, 0.25])
+    found = judged(CREDENTIAL, [thing("cred")], **FOUR, after=AFTER)
     assert found.walls.all()
     assert found.sharing[0] == verdict.ALL
     # In so many in which others did between, it was one's for a while and then another's.
-    assert not judged(credential, [thing("cred")], **shape, after=[1.0] * 4).walls.any()
-    assert not judged(credential, [thing("cred")], **shape).walls.any()
+    assert not judged(CREDENTIAL, [thing("cred")], **FOUR, after=[2, 3, 3, 4]).walls.any()
+    assert not judged(CREDENTIAL, [thing("cred")], **FOUR).walls.any()
 
 
-def test_what_is_handed_over_is_told_by_slices_before_which_others_worked() -> None:
-    # In five of ten gaps others worked, and of the slab's object nobody was seen to return.
-    lines = [[(40, 40, 1, 11)] * 8, counter(8, WINDOW)]
-    found = judged(lines, [thing("x"), thing("all")], after=[0.5] * 8)
+def test_who_worked_after_others_twice_came_back_to_what_it_came_back_to_once() -> None:
+    # Of two CPUs' eight slices each two came after others; in any order seven returns would.
+    lines = [[(ONCE, ONCE, 1, 8)] * 2 + [0] * 6, [(ONCE, ONCE, 2, 8)] * 8]
+    names = [thing("two"), thing("all")]
+    found = judged(lines, names, after=[2.0] * 8)
+    assert found.sharing.tolist() == [verdict.SOME, verdict.ALL]
+    # If others worked before most of them, or nobody counted, it was had in turn.
+    for after in ([7.0] * 8, None):
+        assert judged(lines, names, after=after).sharing[0] == verdict.HANDED_OVER
+
+
+@pytest.mark.parametrize("after", [[0, 1], [1, 1], [0, 0]])
+@pytest.mark.parametrize(("turns", "slices", "shared"), [(50, 6, False), (50, 17, True)])
+def test_where_nobody_could_be_seen_to_return_memory_comes_round_in_few_slices(
+    after: list[float], turns: int, slices: int, shared: bool
+) -> None:
+    # Two containers' windows one after the other, of twenty slices each.
+    lines = [[(turns, turns, 0, slices)] * 2, [(ONCE, ONCE, 0, 20)] * 2]
+    found = judged(lines, [thing("x"), thing("all")], after=after, in_turn=0.03)
+    assert found.walls.tolist() == [shared, True]
+
+
+def test_what_is_visited_in_few_slices_is_asked_for_the_returns_it_can_have() -> None:
+    # Of forty slices each CPU worked in half after others, and before nearly all the eight in
+    # which it has the object: as memory that comes round is had.
+    lines = [[(8, 8, 1, 8)] * 8, [(ONCE, ONCE, 19, 40)] * 8]
+    found = judged(lines, [thing("x"), thing("all")], after=[20.0] * 8)
     assert found.walls.tolist() == [False, True]
 
 
-def test_who_worked_before_which_slices_others_did_is_told_of_each() -> None:
+def test_in_how_many_slices_who_worked_after_others_is_told_of_each() -> None:
     slices = [Slices(5, 4, 1), Slices(5, 2, 0), Slices(1, 0, 0), None]
     whole = recording(
         *(party(cpu, slices=one) for cpu, one in enumerate(slices)),
         party(0, thread=0xFFFF888000100000, slices=Slices(9, 0, 0)),
     )
-    assert after_others(whole, "within").tolist() == [1.0, 0.5, 1.0, 1.0, 1.0]
-    assert after_others(whole, "between").tolist() == [0.25, 0.0, 1.0, 1.0, 1.0]
+    assert after_others(whole, "within").tolist() == [4, 2, 0, np.inf, np.inf]
+    assert after_others(whole, "between").tolist() == [1, 0, 0, np.inf, np.inf]
 
 
 @pytest.mark.parametrize(

@@ -161,17 +161,18 @@ class Registers:
                 there = self.pointers(address).get(name, ())
                 if not any(_is_structure(one.type) for one in there):
                     there += self._elsewhere(address, name)
-                # An index in bytes may lead anywhere, to another structure as well.
-                if has_index and memory.scale == 1:
-                    there = tuple(one for one in there if not _is_structure(one.type))
                 if there:
-                    return [(one.type, memory.disp + one.less) for one in there]
-                # What lies beyond what a member points to is of what that is a part of.
-                return [
-                    (type_, memory.disp)
-                    for type_ in self._loaded(address, name)
-                    if 0 <= memory.disp < size_of(type_) or _is_number(type_)
-                ]
+                    found = [(one.type, memory.disp + one.less) for one in there]
+                else:
+                    # What lies beyond what a member points to is of what that is a part of.
+                    found = [
+                        (type_, memory.disp)
+                        for type_ in self._loaded(address, name)
+                        if 0 <= memory.disp < size_of(type_) or _is_number(type_)
+                    ]
+                # An index in bytes may lead anywhere, to another structure as well.
+                anywhere = has_index and memory.scale == 1
+                return [one for one in found if not (anywhere and _is_structure(one[0]))]
         return []
 
     def _elsewhere(self, address: int, name: str) -> tuple[Pointer, ...]:

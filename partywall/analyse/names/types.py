@@ -156,8 +156,8 @@ def by_cache(prog: Program, cache: str, object_size: int) -> Type | None:
 class _Said:
     """What places in the code say, by tag and where in the object the type starts."""
 
-    weight: Counter[tuple[str, int]] = field(default_factory=Counter)
-    agreed: Counter[tuple[str, int]] = field(default_factory=Counter)
+    weight: Counter[_Choice] = field(default_factory=Counter)
+    agreed: Counter[_Choice] = field(default_factory=Counter)
 
 
 class TypeGuesser:
@@ -193,17 +193,16 @@ class TypeGuesser:
                         said.weight[choice] += weight
                         said.agreed[choice] += 1
         parts = {choice for choice in pointers.weight if choice[0] in _PARTS}
-        # Of an array that begins the object, as far as is known, another place may know better.
-        inside = {tag for tag, start in pointers.weight if start}
-        whole = {choice for choice in arrays.weight if choice[0] not in inside}
         # Parts of others are the whole if they fill it, and nothing else was seen.
         for said, chosen in (
             (pointers, pointers.weight.keys() - parts),
-            (arrays, whole),
+            (arrays, _whole(arrays.weight, scopes.weight, pointers.weight)),
             (scopes, scopes.weight.keys()),
             (pointers, parts),
         ):
-            votes = {c: pointers.weight[c] + arrays.weight[c] + scopes.weight[c] for c in chosen}
+            votes = {choice: pointers.weight[choice] + scopes.weight[choice] for choice in chosen}
+            if said is arrays:
+                votes = {choice: weight + arrays.weight[choice] for choice, weight in votes.items()}
             best = self._best(votes, object_size, evidence)
             if best is not None:
                 choice, guess = best
@@ -212,8 +211,8 @@ class TypeGuesser:
         return None
 
     def _best(
-        self, votes: dict[tuple[str, int], int], object_size: int, evidence: set[Evidence]
-    ) -> tuple[tuple[str, int], Guess] | None:
+        self, votes: dict[_Choice, int], object_size: int, evidence: set[Evidence]
+    ) -> tuple[_Choice, Guess] | None:
         """What has most votes, and the type it means; None if there are too few or it can't be."""
         if not votes:
             return None
@@ -278,10 +277,10 @@ class TypeGuesser:
         ``evidence``: with offsets from where these bytes start. By pointers alone: votes
         want to know where an object ends. Those most places agree on come first.
         """
-        agreed: Counter[tuple[str, int]] = Counter()
+        agreed: Counter[_Choice] = Counter()
         evidence = set(evidence)
         for seen in evidence:
-            here: set[tuple[str, int]] = set()
+            here: set[_Choice] = set()
             for type_, start in self._starts(seen):
                 if type_.tag is None or not -size_of(type_) < start < size:
                     continue
@@ -289,7 +288,7 @@ class TypeGuesser:
                 here.add((type_.tag, start))
             # A place agrees once, however many inlined functions have the pointer.
             agreed.update(here)
-        elements: Counter[tuple[str, int]] = Counter()
+        elements: Counter[_Choice] = Counter()
         for seen in evidence:
             element = self._registers.element(seen.code)
             if element is not None and element.size == seen.size:
@@ -338,12 +337,33 @@ class TypeGuesser:
         return votes
 
 
+def _whole(
+    arrays: Counter[_Choice], scopes: Counter[_Choice], pointers: Counter[_Choice]
+) -> set[_Choice]:
+    """Which types that only all of an object can be, as an array in them tells, it may be.
+
+    ``arrays``: their weights; ``scopes`` and ``pointers``: of all types. Not one that was seen to
+    begin elsewhere, nor that variables in scope speak more against: it may be a part of another
+    that is as large as the object as well.
+    """
+    elsewhere = {tag for tag, start in pointers if start}
+    return {
+        choice
+        for choice, weight in arrays.items()
+        if choice[0] not in elsewhere
+        and all(weight + scopes[choice] > scopes[other] for other in scopes if other != choice)
+    }
+
+
 _ELEMENTS = 3
 
 _KEPT = 1 << 16
 """Places in the code and in objects of which it is kept what they tell."""
 
-_Votes: TypeAlias = dict[tuple[str, int], tuple[int, Type]]
+_Choice: TypeAlias = tuple[str, int]
+"""Tag and where in the object the type starts."""
+
+_Votes: TypeAlias = dict[_Choice, tuple[int, Type]]
 """Weight and type, by tag and where in the object the type starts."""
 
 
