@@ -29,7 +29,8 @@ def test_looks_at_an_overlay_meet_no_others_in_a_credential_and_cost_no_more(bot
 
 def test_buffers_of_apparmor_have_their_name_on_kernels_of_our_own(compared: Compared) -> None:
     # By local variables, of which debug information says where they are.
-    (change,) = compared("stock", "partywall", "-w", "overlay/open").workloads
+    words = ("stock", "partywall", "-w", "overlay/open", "-n", "8", "-c", "1")
+    (change,) = compared(*words).workloads
     assert min(moved(change, "union aa_buffer")) > 1
     others = ("struct list_head", "struct aa_local_cache")
     assert [one.object for one in change.objects if one.object.endswith(others)] == []
