@@ -112,6 +112,13 @@ def test_what_was_done_is_not_done_again(how: Plan, machine: Machine) -> None:
     assert len(machine.measured) == 3
 
 
+def test_what_takes_longest_is_begun_first_and_told_in_its_place(
+    how: Plan, machine: Machine
+) -> None:
+    assert machine.found(how, Unfinished()) == ["SIGNAL", "NETNS", "MOUNT/BIND"]
+    assert machine.measured == ["netns", "mount/bind", "signal"]
+
+
 @pytest.mark.parametrize("failure", [EnvironmentProblem, UsageProblem])
 def test_a_guest_of_which_an_operation_failed_is_measured_again(
     how: Plan, machine: Machine, failure: type[PartywallError]
