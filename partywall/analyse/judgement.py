@@ -12,7 +12,7 @@ import numpy.typing as npt
 from partywall.analyse import verdict
 from partywall.analyse.transfers import Lines, Parties
 from partywall.core.topology import Scope, Topology
-from partywall.record.recording import Recording
+from partywall.record.recording import Recording, Slices
 from partywall.results.lines import LineObject
 from partywall.results.result import IN_TURN
 
@@ -72,6 +72,11 @@ def _rounds(returns: Array, expected: Array) -> Array:
     return np.asarray((expected >= _TELLING) & (returns < _ROUND * expected))
 
 
+def _after(slices: Slices, scope: Scope) -> int:
+    """Return in how many slices a CPU worked again after others, or after other containers'."""
+    return slices.after_containers if scope == "between" else slices.after_others
+
+
 def in_turn(recorded: Recording, scope: Scope) -> float | None:
     """Return how much CPUs worked in turn with those of other containers, or with all others.
 
@@ -82,7 +87,7 @@ def in_turn(recorded: Recording, scope: Scope) -> float | None:
     told = [one for one in slices if one is not None and one.count >= verdict.FEW_SLICES]
     if len(told) < 2:
         return None
-    after = sum(one.after_containers if scope == "between" else one.after_others for one in told)
+    after = sum(_after(one, scope) for one in told)
     return after / sum(one.count - 1 for one in told)
 
 
@@ -95,8 +100,7 @@ def after_others(recorded: Recording, scope: Scope) -> Array:
     found = np.full(len(recorded.parties), np.inf)
     for number, party in enumerate(recorded.parties):
         if not party.thread and party.slices is not None:
-            told = party.slices
-            found[number] = told.after_containers if scope == "between" else told.after_others
+            found[number] = _after(party.slices, scope)
     return found
 
 

@@ -189,16 +189,14 @@ class Registers:
         for insn in self._straight.before(address):
             if insn.group(CS_GRP_CALL):
                 changed |= _MEMBERS.keys() - _KEPT
-            written = {_WHOLE.get(insn.reg_name(register)) for register in insn.regs_access()[1]}
-            if insn.id == X86_INS_CMPXCHG:
-                written.add("rax")
+            written = _written(insn)
             if insn.id == X86_INS_MOV and all(
                 one.type == X86_OP_REG and one.size == _POINTER for one in insn.operands
             ):
                 into, source = (insn.reg_name(one.reg) for one in insn.operands)
                 if name in (into, source) and not changed & {into, source}:
                     yield into if name == source else source
-            changed |= {one for one in written if one is not None}
+            changed |= written
             if name in changed:
                 return
 
@@ -212,11 +210,7 @@ class Registers:
         for insn in self._straight.before(address):
             if insn.group(CS_GRP_CALL) and name not in _KEPT:
                 break
-            # Of which capstone says so for some widths alone.
-            if insn.id == X86_INS_CMPXCHG and name == "rax":
-                break
-            _, written = insn.regs_access()
-            if name not in {_WHOLE.get(insn.reg_name(register)) for register in written}:
+            if name not in _written(insn):
                 continue
             # Some have none that are written down, as cdqe.
             source = insn.operands[-1] if insn.operands else None
@@ -261,8 +255,7 @@ class Registers:
             found += self._structures(insn.address + insn.size, name, offset)
             if insn.group(CS_GRP_CALL) or insn.group(CS_GRP_JUMP):
                 break
-            _, written = insn.regs_access()
-            if name not in {_WHOLE.get(insn.reg_name(register)) for register in written}:
+            if name not in _written(insn):
                 continue
             # What is in the register comes from another one, or is not followed.
             if not insn.operands:
@@ -288,6 +281,16 @@ class Registers:
         except FaultError:
             return []
         return [one for one in self._decoder.disasm(code, start) if one.address < end]
+
+
+def _written(insn: Any) -> set[str]:
+    """The registers that an instruction writes, all or a part of each."""
+    _, written = insn.regs_access()
+    found = {_WHOLE.get(insn.reg_name(register)) for register in written}
+    # Of which capstone says so for some widths alone.
+    if insn.id == X86_INS_CMPXCHG:
+        found.add("rax")
+    return {one for one in found if one is not None}
 
 
 def any_word(insn: Any) -> bool:
