@@ -195,6 +195,15 @@ def test_a_datapath_and_the_namespace_of_its_device_go_in_any_order(boot: Boot) 
     assert ran.alarms() == []
 
 
+def test_nodes_of_tipc_forget_a_namespace_that_goes(boot: Boot) -> None:
+    job = Job({"1-netns": f"tipc 9\n{SETTLED}"}, ["tipc"], timeout=900)
+    ran = boot("partywall+lean+net+debug", job)
+    lines = done(ran).splitlines()
+    assert "tipc 9 met" in lines
+    assert "left 0" in lines
+    assert ran.alarms() == []
+
+
 def routes(boot: Boot, kernel: str, modules: list[str], script: str = "routes") -> Ran:
     # What is freed is overwritten, and no allocation is kept by a processor.
     job = Job({"1-netns": script}, ["routes"], modules=modules, options="slub_debug=P")

@@ -33,7 +33,6 @@
 #include <linux/if_link.h>
 #include <linux/if_packet.h>
 #include <linux/rtnetlink.h>
-#include <linux/veth.h>
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
@@ -151,26 +150,6 @@ static unsigned int dice(unsigned int sides)
 	return rand_r(&seed) % sides;
 }
 
-/* A pair of veth, the other end in the namespace of @fd. */
-static int pair(const char *name, const char *peer, int fd)
-{
-	struct request one = request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL);
-	struct ifinfomsg end = { .ifi_family = AF_UNSPEC };
-	struct rtattr *info, *data, *far;
-
-	attribute(&one, IFLA_IFNAME, name, strlen(name) + 1);
-	info = attribute(&one, IFLA_LINKINFO, NULL, 0);
-	attribute(&one, IFLA_INFO_KIND, "veth", 4);
-	data = attribute(&one, IFLA_INFO_DATA, NULL, 0);
-	far = attribute(&one, VETH_INFO_PEER, &end, sizeof(end));
-	attribute(&one, IFLA_IFNAME, peer, strlen(peer) + 1);
-	attribute(&one, IFLA_NET_NS_FD, &fd, sizeof(fd));
-	closed(&one, far);
-	closed(&one, data);
-	closed(&one, info);
-	return ask(&one);
-}
-
 static int simple(const char *name, const char *kind)
 {
 	struct request one = request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL);
@@ -180,15 +159,6 @@ static int simple(const char *name, const char *kind)
 	info = attribute(&one, IFLA_LINKINFO, NULL, 0);
 	attribute(&one, IFLA_INFO_KIND, kind, strlen(kind));
 	closed(&one, info);
-	return ask(&one);
-}
-
-static int up(const char *name)
-{
-	struct request one = request(RTM_NEWLINK, 0);
-
-	attribute(&one, IFLA_IFNAME, name, strlen(name) + 1);
-	one.link.ifi_flags = one.link.ifi_change = IFF_UP;
 	return ask(&one);
 }
 
