@@ -361,26 +361,30 @@ def test_a_task_that_keeps_its_processor_holds_up_no_pruning(boot: Boot) -> None
     assert state(output)["pruned"] >= 1000
 
 
-# All who prune are stopped where they are, forty times, by a real-time task on the only
-# processor that they may use. A worker that is busy is called by what it does after a "+".
+# All who prune are stopped where they are, forty times, by real-time tasks on all processors
+# that they may use. A worker that is busy is called by what it does after a "+".
 STOPPED = f"""\
 {HELD_ALONE}
-echo 8 >/sys/devices/virtual/workqueue/cpumask
+echo e >/sys/devices/virtual/workqueue/cpumask
 at_work() {{ cat /proc/[0-9]*/comm 2>/dev/null | grep -cF +neg_dentry_memcg; }}
-for n in 1 2 3 4 5 6 7 8; do
+for n in 1 2 3 4; do
 	mkdir /sys/fs/cgroup/$n /new/d/$n
-	echo 16M >/sys/fs/cgroup/$n/memory.max
+	echo 64M >/sys/fs/cgroup/$n/memory.max
 	sh -c 'echo $$ >/sys/fs/cgroup/'$n'/cgroup.procs
-	exec taskset 7 missing flood /new/d/'$n' 10000000' >/dev/null &
+	exec missing flood /new/d/'$n' 10000000' >/dev/null &
 done
 for round in $(seq 40); do
-	taskset 8 missing hog /new/e 1 >/dev/null &
-	hog=$!
-	held
+	hogs=
+	for cpu in 2 4 8; do
+		rm -f /held
+		taskset $cpu missing hog /new/e 1 >/dev/null &
+		hogs="$hogs $!"
+		held
+	done
 	echo work $(at_work)
 	touch /stop
-	wait $hog
-	rm /held /stop
+	wait $hogs
+	rm /stop
 	usleep 50000
 done
 {NEG_STATE}killall missing
@@ -393,7 +397,7 @@ def test_cgroups_are_pruned_one_at_a_time(boot: Boot) -> None:
     assert state(output)["pruned"] > 10_000
     at_work = numbers(output, "work")
     assert len(at_work) == 40
-    assert set(at_work) == {0, 1}
+    assert max(at_work) == 1
 
 
 def test_pruning_interrupts_nobody(boot: Boot) -> None:
