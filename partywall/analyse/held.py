@@ -111,13 +111,21 @@ def used_by_several(recorded: Recording, whose: Array) -> set[int]:
     users: dict[int, set[int]] = defaultdict(set)
     for party, who in zip(recorded.parties, whose, strict=True):
         accesses = party.accesses["address"][_own(party.accesses["context"])]
-        words = every[np.isin(every, accesses)].tolist()
+        words = _found(every, accesses).tolist()
         keys = party.lines["key"]
         lines = numbers_of(keys[kinds_of(keys) != int(Kind.BACKGROUND)])
         words += unseen[np.isin(unseen >> LINE_SHIFT, lines)].tolist()
         for word in words:
             users[word].add(max(-1, int(who)))
     return {word for word, found in users.items() if len(found) > 1}
+
+
+def _found(few: Array, many: Array) -> Array:
+    """Return which of ``few`` are among ``many``; these need not be sorted, as those are."""
+    if not len(few):
+        return few
+    at = np.minimum(np.searchsorted(few, many), len(few) - 1)
+    return np.asarray(few[np.unique(at[few[at] == many])])
 
 
 def _own(contexts: Array) -> Array:

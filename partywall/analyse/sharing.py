@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,7 @@ Array = npt.NDArray[Any]
 _WIDEST = 128
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(NamedTuple):
     """Accesses to one address by one instruction in one context, all parties together."""
 
     address: int
@@ -40,6 +39,15 @@ class Use:
     def total(self) -> int:
         """Loads and stores."""
         return self.reads + self.writes
+
+
+class Place(NamedTuple):
+    """An address that an instruction uses, and how many bytes of it; its code and caller."""
+
+    address: int
+    size: int
+    code: int
+    caller: int
 
 
 class Uses:
@@ -58,14 +66,15 @@ class Uses:
         accesses, party = accesses[chosen], party[chosen]
         order = np.argsort(accesses["address"], kind="stable")
         self._accesses, self._party = accesses[order], party[order]
+        # By itself: to look for one in a column of a table, numpy copies the whole column.
+        self._address = np.ascontiguousarray(self._accesses["address"])
         self._sites = whole.sites
+        self._codes: list[list[int]] = whole.sites.tolist()
         self._parties = len(parts)
 
     def _rows(self, start: int, end: int) -> slice:
-        address = self._accesses["address"]
-        first, last = np.searchsorted(
-            address, np.array([max(start - _WIDEST, 0), end], dtype=np.uint64)
-        )
+        ends = np.array([max(start - _WIDEST, 0), end], dtype=np.uint64)
+        first, last = np.searchsorted(self._address, ends)
         return slice(int(first), int(last))
 
     def __call__(self, start: int, end: int) -> Iterator[Use]:
@@ -85,13 +94,24 @@ class Uses:
                 address, size, code, caller, context, bool(flags & recording.ATOMIC), reads, writes
             )
 
+    def places(self, start: int, end: int) -> set[Place]:
+        """Return the places in the code that use ``[start, end)``, whatever they do there."""
+        rows = self._accesses[self._rows(start, end)]
+        # One column after the other: there may be a hundred thousand such ranges.
+        columns = (rows[name].tolist() for name in ("address", "size", "site"))
+        return {
+            Place(address, size, *self._codes[site])
+            for address, size, site in set(zip(*columns, strict=True))
+            if address + size > start
+        }
+
     def busiest(self, copying: Callable[[Array], Array]) -> dict[int, int]:
         """Of each line, by its address: where in it most was written, or read if nothing was.
 
         ``copying``: which code, of addresses, clears and copies memory; what that does counts
         in lines that nobody else uses.
         """
-        every = self._accesses["address"]
+        every = self._address
         if not len(every):
             return {}
         starts = np.flatnonzero(np.r_[True, every[1:] != every[:-1]])
@@ -161,11 +181,13 @@ class Patterns:
         party = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         order = np.argsort(rows["key"], kind="stable")
         self._rows, self._party = rows[order], party[order]
+        # By itself, as in `Uses`.
+        self._keys = np.ascontiguousarray(self._rows["key"])
 
     def __call__(self, line: int) -> Together:
         """Return the visits of the line at an address."""
         key = np.uint64(recording.key(line // LINE_SIZE, self._kind))
-        start, end = (np.searchsorted(self._rows["key"], key, side) for side in ("left", "right"))
+        start, end = (np.searchsorted(self._keys, key, side) for side in ("left", "right"))
         rows = self._rows[start:end]
         return Together(
             self._party[start:end],

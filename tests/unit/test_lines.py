@@ -13,7 +13,7 @@ from partywall.analyse.names.code import Code
 from partywall.analyse.names.copying import Copying
 from partywall.analyse.names.lines import Knowledge, LineNamer
 from partywall.analyse.names.objects import Thing
-from partywall.analyse.sharing import Use
+from partywall.analyse.sharing import Use, Uses
 from partywall.core.elf import Symbol, Symbols
 
 LINE = 0xFF11000003B2C400
@@ -37,7 +37,7 @@ def named(*uses: Use) -> str:
     def all_uses(start: int, end: int) -> Iterator[Use]:
         return iter(one for one in uses if start <= one.address < end)
 
-    return LineNamer(cast(Knowledge, KNOWN), all_uses).line(LINE, 1).object.name
+    return LineNamer(cast(Knowledge, KNOWN), cast(Uses, all_uses)).line(LINE, 1).object.name
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,10 @@ def uses(*accesses: list[tuple[int, ...]], kind: Kind = Kind.FOREGROUND) -> Uses
 
 
 def places(found: Uses, start: int, end: int) -> list[tuple[int, int]]:
-    """Address and size of what a query gives."""
-    return [(use.address, use.size) for use in found(start, end)]
+    """Address and size of what a query gives; asked for places alone, it says the same."""
+    every = list(found(start, end))
+    assert found.places(start, end) == {one[:4] for one in every}
+    return [(use.address, use.size) for use in every]
 
 
 def test_a_range_holds_what_lies_in_it_in_order() -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from drgn import Program, Type
@@ -15,7 +14,7 @@ from partywall.analyse.names.copying import Copying
 from partywall.analyse.names.fields import FieldPath, field_at, size_of
 from partywall.analyse.names.objects import ObjectNamer, Thing
 from partywall.analyse.names.types import Evidence, Guess, TypeGuesser, by_cache, kmalloc_size
-from partywall.analyse.sharing import Use
+from partywall.analyse.sharing import Use, Uses
 from partywall.core.elf import Symbols
 from partywall.record.recording import LINE_SIZE
 from partywall.results.fields import FieldUse
@@ -93,9 +92,9 @@ class Knowledge:
 
 
 class LineNamer:
-    """Names lines. ``uses(start, end)``: all recorded uses of an address range."""
+    """Names lines, by all ``uses`` of memory that were recorded."""
 
-    def __init__(self, known: Knowledge, uses: Callable[[int, int], Iterable[Use]]) -> None:
+    def __init__(self, known: Knowledge, uses: Uses) -> None:
         self._prog = known.prog
         self._contexts = known.contexts
         self._code = known.code
@@ -126,16 +125,20 @@ class LineNamer:
         type_ = by_cache(self._prog, thing.cache, thing.size)
         if type_ is not None:
             return self._objects.typed(thing, type_, 0)
-        evidence = [
-            Evidence(use.address - thing.address, use.size, use.code, use.caller)
-            for use in self._uses(thing.address, thing.address + thing.size)
-        ]
+        evidence = self._evidence(thing.address, thing.size)
         kmalloc = kmalloc_size(thing.cache) is not None
         guess = self._guesser.guess(thing.size, evidence, kmalloc=kmalloc)
         if guess is None:
             return replace(thing, detail="type unknown: the code does not give it away")
         told = self._objects.typed(thing, guess.type, guess.shift, array=guess.array)
         return replace(told, detail=guess.why)
+
+    def _evidence(self, start: int, size: int) -> frozenset[Evidence]:
+        """What uses ``size`` bytes from ``start`` on, by its offset from there."""
+        return frozenset(
+            Evidence(address - start, bytes_, code, caller)
+            for address, bytes_, code, caller in self._uses.places(start, start + size)
+        )
 
     def _by_use(self, thing: Thing, address: int) -> Thing:
         """What code takes it for that uses memory of which nothing else tells what it is.
@@ -151,11 +154,7 @@ class LineNamer:
         size = thing.size if bounded else _AROUND
         key = (start, thing.name)
         if key not in self._around:
-            evidence = [
-                Evidence(use.address - start, use.size, use.code, use.caller)
-                for use in self._uses(start, start + size)
-            ]
-            self._around[key] = self._guesser.around(evidence, size)
+            self._around[key] = self._guesser.around(self._evidence(start, size), size)
         for guess in self._around[key]:
             first = start + guess.shift
             if bounded and not 0 <= guess.shift <= size - size_of(guess.type):

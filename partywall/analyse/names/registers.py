@@ -76,6 +76,9 @@ class Registers:
         self.argument = lru_cache(maxsize=None)(self._argument)
         # One place in the code may use thousands of objects.
         self._based = lru_cache(maxsize=None)(self._find_based)
+        self.based = lru_cache(maxsize=None)(self._structures_of)
+        self.indexed = lru_cache(maxsize=None)(self._structures_along)
+        self.element = lru_cache(maxsize=None)(self._numbers_of)
         self._loaded = lru_cache(maxsize=None)(self._find_loaded)
 
     def _pointers(self, address: int) -> dict[str, tuple[Pointer, ...]]:
@@ -123,19 +126,19 @@ class Registers:
             return None
         return names[number - 1], Pointer(target, -less)
 
-    def based(self, address: int) -> list[tuple[Type, int]]:
+    def _structures_of(self, address: int) -> list[tuple[Type, int]]:
         """Structures that the instruction's base register points to, and what offset in
         them it accesses. Empty if its address has an index."""
         return [found for found in self._based(address, indexed=False) if _is_structure(found[0])]
 
-    def indexed(self, address: int) -> list[tuple[Type, int]]:
+    def _structures_along(self, address: int) -> list[tuple[Type, int]]:
         """Structures that it points to, and from what offset in them on it accesses, at some
         index. Empty if its address has none."""
         if self._based(address, indexed=False):
             return []
         return [found for found in self._based(address, indexed=True) if _is_structure(found[0])]
 
-    def element(self, address: int) -> Type | None:
+    def _numbers_of(self, address: int) -> Type | None:
         """The numbers, in an array or alone, that the instruction's base register points to."""
         found = [type_ for type_, _ in self._based(address, indexed=True) if _is_number(type_)]
         return found[0] if found else None

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from drgn import Program, Type, TypeKind
 
@@ -87,8 +87,7 @@ _KMALLOC = re.compile(r"(?:dma-)?kmalloc-.*?(\d+)(k?)$")
 _SIZES = (8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192)
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(NamedTuple):
     """One instruction's accesses to an object: offset in it, bytes, code, caller."""
 
     offset: int
@@ -167,10 +166,13 @@ class TypeGuesser:
         self._prog, self._code = prog, code
         self._registers = Registers(prog)
         self._types: dict[str, Type] = {}
+        self._sizes: dict[str, int] = {}
         # One guest's rounds use what is looked up again and again.
-        self._votes = lru_cache(maxsize=_KEPT)(self._count_votes)
-        self._pointers = lru_cache(maxsize=_KEPT)(self._pointed)
-        self._arrays = lru_cache(maxsize=_KEPT)(self._indexed)
+        self._said = lru_cache(maxsize=_KEPT)(self._ask)
+        self._starts = lru_cache(maxsize=_KEPT)(self._started)
+        # What comes and goes is used by the same places, in object after object.
+        self._guessed = lru_cache(maxsize=_ALIKE)(self._guess)
+        self._about = lru_cache(maxsize=_ALIKE)(self._around)
 
     def guess(
         self, object_size: int, evidence: Iterable[Evidence], *, kmalloc: bool
@@ -179,17 +181,18 @@ class TypeGuesser:
 
         ``kmalloc``: the object is from a cache of all sorts, not of one type.
         """
-        evidence = set(evidence)
+        return self._guessed(object_size, frozenset(evidence), kmalloc=kmalloc)
+
+    def _guess(
+        self, object_size: int, evidence: frozenset[Evidence], *, kmalloc: bool
+    ) -> Guess | None:
         scopes, pointers, arrays = (_Said(), _Said(), _Said())
         for seen in evidence:
-            for said, found in (
-                (scopes, self._votes(object_size, seen)),
-                (pointers, self._pointers(object_size, seen)),
-                (arrays, self._arrays(object_size, seen)),
-            ):
+            told = self._said(object_size, seen)
+            for said, found in zip((scopes, pointers, arrays), told, strict=True):
                 for choice, (weight, type_) in found.items():
                     if not (kmalloc and choice[0] in _OWN_CACHE):
-                        self._types[choice[0]] = type_
+                        self._note(choice[0], type_)
                         said.weight[choice] += weight
                         said.agreed[choice] += 1
         parts = {choice for choice in pointers.weight if choice[0] in _PARTS}
@@ -210,15 +213,22 @@ class TypeGuesser:
                 return replace(guess, sure=sure, agreed=agreed, places=len(evidence))
         return None
 
+    def _note(self, name: str, type_: Type) -> int:
+        """Remember a type by its name; its size, which takes long to ask for."""
+        if self._types.get(name) is not type_:
+            self._types[name] = type_
+            self._sizes[name] = size_of(type_)
+        return self._sizes[name]
+
     def _best(
-        self, votes: dict[_Choice, int], object_size: int, evidence: set[Evidence]
+        self, votes: dict[_Choice, int], object_size: int, evidence: frozenset[Evidence]
     ) -> tuple[_Choice, Guess] | None:
         """What has most votes, and the type it means; None if there are too few or it can't be."""
         if not votes:
             return None
         # Of equals the largest: an inner structure is seen wherever its outer one is.
         choice, weight = max(
-            votes.items(), key=lambda vote: (vote[1], size_of(self._types[vote[0][0]]), vote[0])
+            votes.items(), key=lambda vote: (vote[1], self._sizes[vote[0][0]], vote[0])
         )
         tag, shift = choice
         if weight < 2:
@@ -231,11 +241,19 @@ class TypeGuesser:
         guess = _consistent(self._types[tag], shift, starts, object_size, evidence)
         return None if guess is None else (choice, guess)
 
+    def _ask(self, object_size: int, seen: Evidence) -> tuple[_Votes, _Votes, _Votes]:
+        """What variables in scope say, pointers in registers, and those to arrays."""
+        return (
+            self._count_votes(object_size, seen),
+            self._pointed(object_size, seen),
+            self._indexed(object_size, seen),
+        )
+
     def _pointed(self, object_size: int, seen: Evidence) -> _Votes:
         """Structures at which a pointer in a register says this access was, with weights."""
         found: _Votes = {}
-        for type_, start in self._starts(seen):
-            if type_.tag is None or not 0 <= start <= object_size - size_of(type_):
+        for type_, start, size in self._starts(seen):
+            if type_.tag is None or not 0 <= start <= object_size - size:
                 continue
             whole = start == 0 and _plausible(type_, object_size)
             if type_.tag in _PARTS and not whole:
@@ -257,8 +275,8 @@ class TypeGuesser:
                 found[type_.tag, 0] = 2, type_
         return found
 
-    def _starts(self, seen: Evidence) -> list[tuple[Type, int]]:
-        """Structures that were used, and where they start, by pointers in registers."""
+    def _started(self, seen: Evidence) -> list[tuple[Type, int, int]]:
+        """Structures that were used, where they start and their sizes, by pointers in registers."""
         here = self._registers.based(seen.code)
         places = [(type_, seen.offset - inside) for type_, inside in here]
         if seen.caller:
@@ -269,7 +287,7 @@ class TypeGuesser:
                 handed = {seen.offset - displacement}
             for type_, inside in self._registers.argument(seen.caller):
                 places += [(type_, start - inside) for start in handed]
-        return places
+        return [(type_, start, size_of(type_)) for type_, start in places]
 
     def around(self, evidence: Iterable[Evidence], size: int) -> list[Guess]:
         """Objects in ``size`` bytes of which no structure of the kernel tells what they are.
@@ -277,22 +295,24 @@ class TypeGuesser:
         ``evidence``: with offsets from where these bytes start. By pointers alone: votes
         want to know where an object ends. Those most places agree on come first.
         """
+        return self._about(frozenset(evidence), size)
+
+    def _around(self, evidence: frozenset[Evidence], size: int) -> list[Guess]:
         agreed: Counter[_Choice] = Counter()
-        evidence = set(evidence)
         for seen in evidence:
             here: set[_Choice] = set()
-            for type_, start in self._starts(seen):
-                if type_.tag is None or not -size_of(type_) < start < size:
-                    continue
-                self._types[type_.tag] = type_
-                here.add((type_.tag, start))
+            for type_, start, own in self._starts(seen):
+                tag = type_.tag
+                if tag is not None and -own < start < size:
+                    self._types[tag], self._sizes[tag] = type_, own
+                    here.add((tag, start))
             # A place agrees once, however many inlined functions have the pointer.
             agreed.update(here)
         elements: Counter[_Choice] = Counter()
         for seen in evidence:
             element = self._registers.element(seen.code)
             if element is not None and element.size == seen.size:
-                self._types[element.name] = element
+                self._note(element.name, element)
                 elements[element.name, seen.offset] += 1
         # Parts of others come behind what they may be parts of.
         order = sorted(
@@ -300,7 +320,7 @@ class TypeGuesser:
             key=lambda one: (
                 one[0][0] not in _PARTS,
                 one[1],
-                size_of(self._types[one[0][0]]),
+                self._sizes[one[0][0]],
                 one[0],
             ),
         )
@@ -359,6 +379,9 @@ _ELEMENTS = 3
 
 _KEPT = 1 << 16
 """Places in the code and in objects of which it is kept what they tell."""
+
+_ALIKE = 1 << 12
+"""Sets of such places of which the same is kept; of a hundred places each, 50 MB."""
 
 _Choice: TypeAlias = tuple[str, int]
 """Tag and where in the object the type starts."""
