@@ -31,11 +31,12 @@ LISTED = 24
 class Pairs:
     """Every aligned pair of lines, with its transfers per operation; shape (pairs,) each.
 
-    ``number``: address >> 7. ``apart``: of its two lines, as they are. ``least`` and
-    ``most``: of both as one line.
+    ``number``: address >> 7. ``used``: which of its two lines are; shape (2, pairs).
+    ``apart``: of these, as they are. ``least`` and ``most``: of both as one line.
     """
 
     number: Array
+    used: Array
     apart: Array
     least: Array
     most: Array
@@ -54,6 +55,8 @@ def paired(lines: Visits, others: Array, operations: int) -> Pairs:
     shape = (len(number), lines.reads.shape[1])
     slot = (lines.number & np.uint64(1)).astype(np.intp)
     reads, writes = (np.zeros((2, *shape), np.int64) for _ in range(2))
+    used = np.zeros((2, len(number)), bool)
+    used[slot, row] = True
     counts = counted(lines, late=True)
     reads[slot, row], writes[slot, row] = counts[:2]
     never = transfers(reads.sum(axis=0), writes.sum(axis=0), others)
@@ -64,6 +67,7 @@ def paired(lines: Visits, others: Array, operations: int) -> Pairs:
     always = transfers(both_reads, both_writes, others)
     return Pairs(
         number=number,
+        used=used,
         apart=apart / operations,
         least=np.minimum(never, always) / operations,
         most=np.maximum(never, always) / operations,
@@ -71,8 +75,7 @@ def paired(lines: Visits, others: Array, operations: int) -> Pairs:
 
 
 def of(
-    lines: Visits,
-    others: Array,
+    found: Pairs,
     *,
     operations: int,
     sharers: int,
@@ -81,19 +84,21 @@ def of(
 ) -> PairsOfLines:
     """Return what pairs cost, and those that cost more than their two lines.
 
-    ``sharers`` and ``threshold``: as for `verdict.often`, which what a pair costs more
-    at least has to pass. ``look``: what lies at the address of a line.
+    ``found``: as `paired` has them; ``sharers`` and ``threshold``: as for `verdict.often`,
+    which what a pair costs more at least has to pass. ``look``: what lies at the address of a
+    line.
     """
-    found = paired(lines, others, operations)
     more = found.least - found.apart
     chosen = verdict.often(more, operations=operations, sharers=sharers, threshold=threshold)
     rows = np.flatnonzero(chosen)
     rows = rows[np.lexsort((rows, -more[rows]))]
-    there = set(lines.number.tolist())
     listed = []
     for row in rows[:LISTED].tolist():
         first = int(found.number[row]) << 1
-        names = [look(n << LINE_SHIFT).name if n in there else None for n in (first, first + 1)]
+        names = [
+            look(first + slot << LINE_SHIFT).name if found.used[slot, row] else None
+            for slot in (0, 1)
+        ]
         listed.append(
             PairOfLines(
                 address=f"{first << LINE_SHIFT:#x}",

@@ -66,7 +66,7 @@ class Uses:
         accesses, party = accesses[chosen], party[chosen]
         order = np.argsort(accesses["address"], kind="stable")
         self._accesses, self._party = accesses[order], party[order]
-        # By itself: to look for one in a column of a table, numpy copies the whole column.
+        # By itself it is looked for in half the time.
         self._address = np.ascontiguousarray(self._accesses["address"])
         self._sites = whole.sites
         self._codes: list[list[int]] = whole.sites.tolist()
@@ -181,7 +181,7 @@ class Patterns:
         party = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         order = np.argsort(rows["key"], kind="stable")
         self._rows, self._party = rows[order], party[order]
-        # By itself, as in `Uses`.
+        # By itself: rows are no multiple of a key, and numpy copies all of such a column each time.
         self._keys = np.ascontiguousarray(self._rows["key"])
 
     def __call__(self, line: int) -> Together:

@@ -60,13 +60,17 @@ class Analysis:
             # CPUs of one container are as many as they are.
             at=at if scope == "between" else None,
         )
-        self._visits = transfers.visits(recorded, watched.stack_size)
+        visits = transfers.visits(recorded, watched.stack_size)
+        others = setting.parties.others()[scope == "within"]
+        self._paired = pairs.paired(visits, others, setting.operations)
         self._symbols = learned.symbols
         stacks = recorded.stacks.tolist()
         known = names.Knowledge(learned, names.ContextNamer(learned.prog, stacks, watched.charged))
         self._code = known.code
         self._contexts = known.contexts
-        of = (self._visits.moving(), setting.parties, setting.operations)
+        of = (visits.moving(), setting.parties, setting.operations)
+        # Of a namespace's, with all their parties, they take 2 GB.
+        del visits
         ran = topology.containers
         self._lines = transfers.analyse(*of, ran=ran, at=setting.at)
         self._own = Work(recorded, Kind.FOREGROUND, self._lines, setting, known)
@@ -150,8 +154,7 @@ class Analysis:
             background=background,
             background_transfers=background_total,
             pairs=pairs.of(
-                self._visits,
-                setting.parties.others()[scope == "within"],
+                self._paired,
                 operations=operations,
                 sharers=setting.sharers(scope),
                 threshold=setting.threshold,
@@ -164,9 +167,8 @@ class Analysis:
         judged = [self._own.to_touch(), self._late.to_touch()]
         setting = self._setting
         at = setting.at or setting.topology.containers
-        visits = self._visits.moving()
         first, second = (
-            touch(one, other, visits, setting.parties, judged, at=at)
+            touch(one, other, self._lines, setting.parties, judged, at=at)
             for one, other in (sides, sides[::-1])
         )
         return first, second

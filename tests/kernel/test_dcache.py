@@ -371,13 +371,13 @@ for n in 1 2 3 4; do
 	mkdir /sys/fs/cgroup/$n /new/d/$n
 	echo 64M >/sys/fs/cgroup/$n/memory.max
 	sh -c 'echo $$ >/sys/fs/cgroup/'$n'/cgroup.procs
-	exec missing flood /new/d/'$n' 10000000' >/dev/null &
+	exec missing flood /new/d/'$n' 10000000' >/tmp/said.$n &
 done
 for round in $(seq 40); do
 	hogs=
 	for cpu in 2 4 8; do
 		rm -f /held
-		taskset $cpu missing hog /new/e 1 >/dev/null &
+		taskset $cpu missing hog /new/e 1 >>/tmp/said &
 		hogs="$hogs $!"
 		held
 	done
@@ -389,6 +389,7 @@ for round in $(seq 40); do
 done
 {NEG_STATE}killall missing
 wait
+cat /tmp/said*
 """
 
 
@@ -398,6 +399,7 @@ def test_cgroups_are_pruned_one_at_a_time(boot: Boot) -> None:
     at_work = numbers(output, "work")
     assert len(at_work) == 40
     assert max(at_work) == 1
+    assert output.count("hog 1 names") == 3 * 40
 
 
 def test_pruning_interrupts_nobody(boot: Boot) -> None:

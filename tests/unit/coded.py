@@ -67,4 +67,8 @@ def told(found: Iterable[tuple[drgn.Type, int]]) -> set[tuple[str | None, int]]:
 
 
 def guess(code: Code, size: int, *evidence: Evidence) -> Guess | None:
-    return TypeGuesser(code.prog, CodeNamer(code.prog)).guess(size, evidence, kmalloc=True)
+    """The guess; who asks again, in another order, is told the same."""
+    guesser = TypeGuesser(code.prog, CodeNamer(code.prog))
+    found = guesser.guess(size, evidence, kmalloc=True)
+    assert guesser.guess(size, evidence[::-1], kmalloc=True) is found
+    return found

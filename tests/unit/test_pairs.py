@@ -6,7 +6,6 @@ from __future__ import annotations
 import io
 
 import builders
-import numpy as np
 import pytest
 import recordings
 from hypothesis import given
@@ -124,14 +123,13 @@ def test_no_pair_costs_less_than_half_of_its_lines(
 
 
 def test_what_costs_more_is_listed_with_what_lies_there() -> None:
-    lines, _ = found([(EVEN, 0, 100)], [(EVEN + 1, 0, 100), (EVEN + 9, 0, 100)])
-    others = ~np.eye(2, dtype=bool)
+    _, every = found([(EVEN, 0, 100)], [(EVEN + 1, 0, 100), (EVEN + 9, 0, 100)])
 
     def look(address: int) -> LineObject:
         return LineObject(kind="global", name=hex(address), address="0x0", size=8, line=0)
 
     def of(threshold: float) -> PairsOfLines:
-        return pairs.of(lines, others, operations=100, sharers=2, threshold=threshold, look=look)
+        return pairs.of(every, operations=100, sharers=2, threshold=threshold, look=look)
 
     told = of(0.01)
     assert (told.apart, told.least, told.worse) == (0, 2.0, 1)

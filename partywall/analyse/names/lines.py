@@ -103,7 +103,7 @@ class LineNamer:
         self._objects = known.objects
         self._uses = uses
         self._typed: dict[tuple[int, str], Thing] = {}
-        self._around: dict[tuple[int, str], list[Guess]] = {}
+        self._around: dict[tuple[int, str], tuple[Guess, ...]] = {}
         self._fields: dict[tuple[int, int, int], tuple[Type, FieldPath]] = {}
 
     def _thing(self, address: int) -> Thing:

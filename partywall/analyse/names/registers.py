@@ -126,17 +126,19 @@ class Registers:
             return None
         return names[number - 1], Pointer(target, -less)
 
-    def _structures_of(self, address: int) -> list[tuple[Type, int]]:
+    def _structures_of(self, address: int) -> tuple[tuple[Type, int], ...]:
         """Structures that the instruction's base register points to, and what offset in
         them it accesses. Empty if its address has an index."""
-        return [found for found in self._based(address, indexed=False) if _is_structure(found[0])]
+        every = self._based(address, indexed=False)
+        return tuple(found for found in every if _is_structure(found[0]))
 
-    def _structures_along(self, address: int) -> list[tuple[Type, int]]:
+    def _structures_along(self, address: int) -> tuple[tuple[Type, int], ...]:
         """Structures that it points to, and from what offset in them on it accesses, at some
         index. Empty if its address has none."""
         if self._based(address, indexed=False):
-            return []
-        return [found for found in self._based(address, indexed=True) if _is_structure(found[0])]
+            return ()
+        every = self._based(address, indexed=True)
+        return tuple(found for found in every if _is_structure(found[0]))
 
     def _numbers_of(self, address: int) -> Type | None:
         """The numbers, in an array or alone, that the instruction's base register points to."""

@@ -181,7 +181,9 @@ class TypeGuesser:
 
         ``kmalloc``: the object is from a cache of all sorts, not of one type.
         """
-        return self._guessed(object_size, frozenset(evidence), kmalloc=kmalloc)
+        those = frozenset(evidence)
+        asked = self._guessed if len(those) <= _FEW else self._guess
+        return asked(object_size, those, kmalloc=kmalloc)
 
     def _guess(
         self, object_size: int, evidence: frozenset[Evidence], *, kmalloc: bool
@@ -275,7 +277,7 @@ class TypeGuesser:
                 found[type_.tag, 0] = 2, type_
         return found
 
-    def _started(self, seen: Evidence) -> list[tuple[Type, int, int]]:
+    def _started(self, seen: Evidence) -> tuple[tuple[Type, int, int], ...]:
         """Structures that were used, where they start and their sizes, by pointers in registers."""
         here = self._registers.based(seen.code)
         places = [(type_, seen.offset - inside) for type_, inside in here]
@@ -287,17 +289,18 @@ class TypeGuesser:
                 handed = {seen.offset - displacement}
             for type_, inside in self._registers.argument(seen.caller):
                 places += [(type_, start - inside) for start in handed]
-        return [(type_, start, size_of(type_)) for type_, start in places]
+        return tuple((type_, start, size_of(type_)) for type_, start in places)
 
-    def around(self, evidence: Iterable[Evidence], size: int) -> list[Guess]:
+    def around(self, evidence: Iterable[Evidence], size: int) -> tuple[Guess, ...]:
         """Objects in ``size`` bytes of which no structure of the kernel tells what they are.
 
         ``evidence``: with offsets from where these bytes start. By pointers alone: votes
         want to know where an object ends. Those most places agree on come first.
         """
-        return self._about(frozenset(evidence), size)
+        those = frozenset(evidence)
+        return (self._about if len(those) <= _FEW else self._around)(those, size)
 
-    def _around(self, evidence: frozenset[Evidence], size: int) -> list[Guess]:
+    def _around(self, evidence: frozenset[Evidence], size: int) -> tuple[Guess, ...]:
         agreed: Counter[_Choice] = Counter()
         for seen in evidence:
             here: set[_Choice] = set()
@@ -326,10 +329,10 @@ class TypeGuesser:
         )
         # Numbers that are by themselves, as per-CPU counters and bitmaps are.
         found = [*reversed(order), *sorted(elements.items())]
-        return [
+        return tuple(
             Guess(self._types[tag], start, sure=True, agreed=count, places=len(evidence))
             for (tag, start), count in found
-        ]
+        )
 
     def _count_votes(self, object_size: int, seen: Evidence) -> _Votes:
         prog, code = self._prog, self._code
@@ -381,7 +384,10 @@ _KEPT = 1 << 16
 """Places in the code and in objects of which it is kept what they tell."""
 
 _ALIKE = 1 << 12
-"""Sets of such places of which the same is kept; of a hundred places each, 50 MB."""
+"""Sets of such places of which the same is kept, twice; of a hundred places each, 150 MB."""
+
+_FEW = 256
+"""Larger ones, of pages that many use, are seldom alike."""
 
 _Choice: TypeAlias = tuple[str, int]
 """Tag and where in the object the type starts."""

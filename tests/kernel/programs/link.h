@@ -94,6 +94,19 @@ static inline int pair(const char *name, const char *peer, int fd)
 	return ask(&one);
 }
 
+/* A device of @kind that needs nothing else. */
+static inline int simple(const char *name, const char *kind)
+{
+	struct request one = request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL);
+	struct rtattr *info;
+
+	attribute(&one, IFLA_IFNAME, name, strlen(name) + 1);
+	info = attribute(&one, IFLA_LINKINFO, NULL, 0);
+	attribute(&one, IFLA_INFO_KIND, kind, strlen(kind));
+	closed(&one, info);
+	return ask(&one);
+}
+
 static inline int up(const char *name)
 {
 	struct request one = request(RTM_NEWLINK, 0);

@@ -150,18 +150,6 @@ static unsigned int dice(unsigned int sides)
 	return rand_r(&seed) % sides;
 }
 
-static int simple(const char *name, const char *kind)
-{
-	struct request one = request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL);
-	struct rtattr *info;
-
-	attribute(&one, IFLA_IFNAME, name, strlen(name) + 1);
-	info = attribute(&one, IFLA_LINKINFO, NULL, 0);
-	attribute(&one, IFLA_INFO_KIND, kind, strlen(kind));
-	closed(&one, info);
-	return ask(&one);
-}
-
 /* A stacked device of @kind on one of this namespace, itself in that of @fd. */
 static int stacked(const char *name, const char *kind, const char *lower, int fd)
 {
