@@ -125,32 +125,32 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> Code:
 def test_a_pointer_is_what_another_register_has_that_is_the_same(code: Code) -> None:
     registers = Registers(code.prog)
     assert told(registers.based(code.at["first_it"])) == {("bitmap", 0)}
-    assert registers.indexed(code.at["first_it"]) == []
-    assert registers.based(code.at["elsewhere_it"]) == []
+    assert registers.indexed(code.at["first_it"]) == ()
+    assert registers.based(code.at["elsewhere_it"]) == ()
     for label in ("copied_it", "kept_it", "source_it"):
         assert told(registers.based(code.at[label])) == {("bitmap", 8)}, label
 
 
 @pytest.mark.parametrize("label", ["short_it", "swapped_it", "lost_it", "changed_it", "stack_it"])
 def test_what_was_changed_since_is_no_longer_the_same(code: Code, label: str) -> None:
-    assert Registers(code.prog).based(code.at[label]) == []
+    assert Registers(code.prog).based(code.at[label]) == ()
 
 
 def test_in_which_word_a_bit_is_its_number_says(code: Code) -> None:
     registers, namer = Registers(code.prog), CodeNamer(code.prog)
     for label in ("bit_it", "some_it"):
-        assert registers.based(code.at[label]) == []
+        assert registers.based(code.at[label]) == ()
         assert told(registers.indexed(code.at[label])) == {("bitmap", 0)}
         assert namer.displacement(code.at[label]) is None
     assert told(registers.based(code.at["one_it"])) == {("bitmap", 8)}
-    assert registers.indexed(code.at["one_it"]) == []
+    assert registers.indexed(code.at["one_it"]) == ()
     assert namer.displacement(code.at["one_it"]) == 8
 
 
 def test_of_two_registers_that_are_added_up_either_may_be_the_pointer(code: Code) -> None:
     registers = Registers(code.prog)
     for label in ("bytes_it", "any_it"):
-        assert registers.indexed(code.at[label]) == []
+        assert registers.indexed(code.at[label]) == ()
     assert told(registers.indexed(code.at["words_it"])) == {("bitmap", 0)}
 
 

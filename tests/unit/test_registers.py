@@ -221,7 +221,7 @@ def test_a_register_that_holds_no_structure_tells_nothing(code: Code) -> None:
 
 def test_what_is_no_code_tells_nothing(code: Code) -> None:
     registers = Registers(code.prog)
-    assert registers.based(0x1234) == []
+    assert registers.based(0x1234) == ()
     assert registers.argument(0x1234) == ()
 
 
@@ -330,7 +330,7 @@ def test_bytes_are_what_everything_is_made_of(code: Code) -> None:
 
 def test_an_index_hides_a_structure_and_not_the_numbers_of_an_array(code: Code) -> None:
     registers = Registers(code.prog)
-    assert registers.based(code.at["set_it"]) == []
+    assert registers.based(code.at["set_it"]) == ()
     element = registers.element(code.at["set_it"])
     assert element is not None
     assert element.size == 8
@@ -343,21 +343,21 @@ def test_a_pointer_that_no_variable_has_is_told_by_the_member_that_it_was(code: 
     assert element.size == 4
     assert told(registers.based(code.at["owner_it"])) == {("owner", 12)}
     # Which member of a union was meant, and what bytes are, nobody says.
-    assert registers.based(code.at["either_it"]) == []
+    assert registers.based(code.at["either_it"]) == ()
     assert registers.element(code.at["bytes_it"]) is None
 
 
 def test_a_pointer_stays_what_it_is_for_another_cpu_and_not_elsewhere(code: Code) -> None:
     registers = Registers(code.prog)
     assert told(registers.based(code.at["cpu_it"])) == {("owner", 12)}
-    assert registers.based(code.at["moved_it"]) == []
+    assert registers.based(code.at["moved_it"]) == ()
 
 
 def test_what_a_call_or_a_loop_may_have_changed_is_not_known(code: Code) -> None:
     registers = Registers(code.prog)
     assert told(registers.based(code.at["kept_it"])) == {("owner", 12)}
-    assert registers.based(code.at["lost_it"]) == []
-    assert registers.based(code.at["round_it"]) == []
+    assert registers.based(code.at["lost_it"]) == ()
+    assert registers.based(code.at["round_it"]) == ()
 
 
 @pytest.mark.parametrize("label", ["followed_it", "table_it"])
@@ -375,4 +375,4 @@ def test_a_pointer_is_followed_from_register_to_register_and_to_another_cpu(
     ],
 )
 def test_what_else_was_done_with_a_register_tells_nothing(code: Code, label: str) -> None:
-    assert Registers(code.prog).based(code.at[label]) == []
+    assert Registers(code.prog).based(code.at[label]) == ()
