@@ -14,7 +14,8 @@ from partywall import guest
 from partywall.core.topology import Topology
 
 RECORDED = 256
-"""The least that a recorder is given. None of the library's workloads needs more."""
+"""The least that a recorder is given. None of the five workloads needs more; of all the
+library's, `namespace/all` among eight containers fills 431 MB, and its analysis takes 6.3 GB."""
 
 
 def available(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> int:
