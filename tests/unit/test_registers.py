@@ -309,7 +309,7 @@ def test_what_starts_before_the_memory_looked_at_is_told_as_well(code: Code) -> 
     guesser = TypeGuesser(code.prog, CodeNamer(code.prog))
     found = guesser.around([Evidence(4, 4, code.at["use_it"], 0)], 4096)
     assert [(one.type.tag, one.shift) for one in found] == [("owner", -8)]
-    assert guesser.around([Evidence(-400, 4, code.at["use_it"], 0)], 4096) == []
+    assert guesser.around([Evidence(-400, 4, code.at["use_it"], 0)], 4096) == ()
 
 
 def test_numbers_by_themselves_are_told_if_nothing_else_is(code: Code) -> None:
@@ -325,7 +325,7 @@ def test_numbers_by_themselves_are_told_if_nothing_else_is(code: Code) -> None:
 
 def test_bytes_are_what_everything_is_made_of(code: Code) -> None:
     guesser = TypeGuesser(code.prog, CodeNamer(code.prog))
-    assert guesser.around([Evidence(80, 1, code.at["copy_it"], 0)], 4096) == []
+    assert guesser.around([Evidence(80, 1, code.at["copy_it"], 0)], 4096) == ()
 
 
 def test_an_index_hides_a_structure_and_not_the_numbers_of_an_array(code: Code) -> None:

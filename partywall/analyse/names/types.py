@@ -215,12 +215,10 @@ class TypeGuesser:
                 return replace(guess, sure=sure, agreed=agreed, places=len(evidence))
         return None
 
-    def _note(self, name: str, type_: Type) -> int:
-        """Remember a type by its name; its size, which takes long to ask for."""
+    def _note(self, name: str, type_: Type) -> None:
+        """Remember a type by its name, with its size, which takes long to ask for."""
         if self._types.get(name) is not type_:
-            self._types[name] = type_
-            self._sizes[name] = size_of(type_)
-        return self._sizes[name]
+            self._types[name], self._sizes[name] = type_, size_of(type_)
 
     def _best(
         self, votes: dict[_Choice, int], object_size: int, evidence: frozenset[Evidence]
