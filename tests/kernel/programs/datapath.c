@@ -51,16 +51,6 @@ static void make(const char *name)
 	ask_generic(&port, "a port");
 }
 
-static int namespace(void)
-{
-	int fd;
-
-	must(!unshare(CLONE_NEWNET), "unshare");
-	fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-	must(fd >= 0, "open");
-	return fd;
-}
-
 int main(int argc, char **argv)
 {
 	int first = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);

@@ -116,4 +116,15 @@ static inline int up(const char *name)
 	return ask(&one);
 }
 
+/* Puts this task into a new namespace, and returns a descriptor of that. */
+static inline int namespace(void)
+{
+	int fd;
+
+	must(!unshare(CLONE_NEWNET), "unshare");
+	fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	must(fd >= 0, "open");
+	return fd;
+}
+
 #endif

@@ -34,18 +34,6 @@
 /* Milliseconds after which a node that says nothing is taken for gone: the most there may be. */
 #define TOLERANCE 30000
 
-static int first;
-
-static int namespace(void)
-{
-	int fd;
-
-	must(!unshare(CLONE_NEWNET), "unshare");
-	fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-	must(fd >= 0, "open");
-	return fd;
-}
-
 static void enter(int fd)
 {
 	must(!setns(fd, CLONE_NEWNET), "setns");
@@ -208,10 +196,10 @@ static long send_on(int from, const struct sockaddr_tipc *to)
 
 int main(int argc, char **argv)
 {
+	int first = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	int times = argc > 1 ? atoi(argv[1]) : 0, here = -1;
 	long on = 0;
 
-	first = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	must(first >= 0 && times > 0, "usage");
 	must(!simple("bridge", "bridge") && !up("bridge"), "bridge");
 	for (int n = 1; n <= times; n++) {
