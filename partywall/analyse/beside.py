@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from partywall.analyse.judgement import Judgement
 from partywall.analyse.transfers import Parties, Visits, counted, in_holds
+from partywall.analyse.verdict import ROUNDING
 from partywall.record.recording import Kind
-from partywall.results.lines import each_cpu
+from partywall.results.lines import cpu_of, each_cpu
 from partywall.results.touches import Touch, Touched
 
 Array = npt.NDArray[Any]
@@ -50,45 +51,53 @@ def touch(
     judged: Iterable[Judged],
     *,
     at: int,
+    threshold: float,
 ) -> Touch:
     """Return what neighbours do to a victim, at ``at`` containers: one, and the others theirs.
 
     Per operation of the victim, for each of which each neighbour does one: a writing visit
     costs a transfer if a neighbour visited since, a reading one if one wrote since, as in
-    `partywall.analyse.transfers.transfers`. ``judged``: both kinds of work; what deferred
+    `partywall.analyse.transfers.transfers`. Of a line that few of the neighbours share there
+    are no more than ran. ``judged``: both kinds of work; what deferred
     work costs is what a line moves more if it counts beside the foreground, as elsewhere.
+    What all of it is of an object counts if it is more than ``threshold``, and if what was
+    measured is once for each victim at least.
     A variable that each CPU has is one object here: on which CPUs a victim ran would make
-    it another beside others than beside its like.
+    it another beside others than beside its like. Those of neighbours' CPUs are as many as
+    there are to be.
     """
-    scale = (at - 1) / len(neighbour.containers)
-    mine, theirs = (_columns(parties, side) for side in (victim, neighbour))
-    # What a container left for later, and another one's CPU did, is no process of its.
-    processes = np.count_nonzero(parties.thread[mine] == 0)
-
-    def moved(counts: list[Array]) -> Array:
-        """Transfers of each line for one process, on average."""
-        of = [
-            one[:, theirs].sum(axis=1, keepdims=True) / neighbour.window * scale for one in counts
-        ]
-        by = [one[:, mine] / victim.window for one in counts]
-        # Those of neighbours lie in holds of theirs, and nobody but one victim comes between.
-        loose = by[3].sum(axis=1, keepdims=True) / len(victim.containers)
-        theirs_read, theirs_wrote = in_holds([*of[:3], loose], np.ones((1, 1)))
-        read, written = in_holds([*by[:3], of[3]], np.ones((1, by[0].shape[1])))
-        visited = theirs_read + theirs_wrote
-        found = np.minimum(written, visited) + np.minimum(read, theirs_wrote)
-        return np.asarray(found.sum(axis=1) / processes)
-
-    own = moved(counted(lines))
-    both = np.maximum(own, moved(counted(lines, late=True)))
+    more = (at - 1) / len(neighbour.containers)
+    of = _Sides(victim, neighbour, parties)
+    each = [counted(lines), counted(lines, late=True)]
+    # Of the foreground, and of both kinds: as measured, and with so many neighbours.
+    own, own_at = (of.moved(each[0], times) for times in (1.0, more))
+    both, both_at = (
+        np.maximum(before, of.moved(each[1], times))
+        for before, times in ((own, 1.0), (own_at, more))
+    )
+    seen: dict[str, float] = defaultdict(float)
     found: dict[str, float] = defaultdict(float)
     for one in judged:
-        costs = both - own if one.kind == Kind.DEFERRED else own
-        walls = one.judgement.walls & _both(one.judgement, victim, neighbour)
-        for row in np.flatnonzero(walls).tolist():
+        late = one.kind == Kind.DEFERRED
+        costs, costs_at = (both - own, both_at - own_at) if late else (own, own_at)
+        judgement = one.judgement
+        grows = judgement.grows & _most(judgement, neighbour)
+        for row in np.flatnonzero(judgement.walls & _both(judgement, victim, neighbour)).tolist():
             line = np.searchsorted(lines.number, one.number[row])
-            found[each_cpu(one.name(row))] += float(costs[line])
-    objects = [Touched(object=one, transfers=rate) for one, rate in found.items() if rate > 0]
+            part, full_name = float(judgement.part[row]), one.name(row)
+            cost = float(costs[line]) * part
+            if (cpu := cpu_of(full_name)) is not None and of.is_neighbours(cpu):
+                cost_at = cost * more
+            else:
+                cost_at = float(costs_at[line]) * part if grows[row] else cost
+            seen[each_cpu(full_name)] += cost
+            found[each_cpu(full_name)] += cost_at
+    least = len(victim.containers) - ROUNDING
+    objects = [
+        Touched(object=name, transfers=rate)
+        for name, rate in found.items()
+        if rate > threshold and seen[name] * victim.window * of.processes >= least
+    ]
     objects.sort(key=lambda one: (-one.transfers, one.object))
     return Touch(
         victim=victim.title,
@@ -98,11 +107,60 @@ def touch(
     )
 
 
+class _Sides:
+    """Who of the parties is a victim's, and who a neighbour's.
+
+    A kernel thread in charged work that is nobody's is neither.
+    """
+
+    def __init__(self, victim: Side, neighbour: Side, parties: Parties) -> None:
+        self._victim, self._neighbour, self._parties = victim, neighbour, parties
+        self._mine, self._theirs = (_columns(parties, side) for side in (victim, neighbour))
+        # What a neighbour left for later takes nothing from the CPU that does it.
+        apart, _ = parties.others()
+        self._apart = apart[np.ix_(self._theirs, self._mine)].astype(np.float64)
+        # What a container left for later, and another one's CPU did, is no process of its.
+        self.processes = int(np.count_nonzero(parties.thread[self._mine] == 0))
+
+    def moved(self, counts: list[Array], times: float) -> Array:
+        """Return transfers of each line for one process of a victim's, on average.
+
+        ``counts``: as `counted` has them; ``times``: how many neighbours there are for each
+        that ran.
+        """
+        mine, window = self._mine, self._victim.window
+        of = [
+            one[:, self._theirs].astype(np.float64) @ self._apart / self._neighbour.window * times
+            for one in counts
+        ]
+        by = [one[:, mine] / window for one in counts]
+        alone = np.eye(by[0].shape[1])
+        # Those of neighbours lie in holds of theirs, and nobody but one victim comes between.
+        loose = by[3].sum(axis=1, keepdims=True) / len(self._victim.containers)
+        theirs_read, theirs_wrote = in_holds([*of[:3], np.broadcast_to(loose, of[0].shape)], alone)
+        read, written = in_holds([*by[:3], of[3]], alone)
+        visited = theirs_read + theirs_wrote
+        found = np.minimum(written, visited) + np.minimum(read, theirs_wrote)
+        return np.asarray(found.sum(axis=1) / self.processes)
+
+    def is_neighbours(self, cpu: int) -> bool:
+        """Whether a CPU is a neighbour's."""
+        parties = self._parties
+        own = (parties.cpu == cpu) & (parties.thread == 0)
+        return bool(np.isin(parties.container[own], list(self._neighbour.containers)).any())
+
+
 def _columns(parties: Parties, side: Side) -> Array:
     return np.isin(parties.container, list(side.containers))
 
 
 def _both(judged: Judgement, *sides: Side) -> Array:
-    """Which lines containers of both sides come back to."""
+    """Which lines containers of both sides share: come back to, or of variables use."""
     there = [judged.back[:, list(side.containers)].any(axis=1) for side in sides]
     return np.asarray(np.logical_and.reduce(there))
+
+
+def _most(judged: Judgement, side: Side) -> Array:
+    """Which lines half of a side's containers share, at least."""
+    there = judged.back[:, list(side.containers)]
+    return np.asarray(2 * there.sum(axis=1) >= there.shape[1])

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -110,8 +110,10 @@ class Judgement:
     Arrays have shape (lines,): ``sharing`` as `verdict.sharing` has it; ``moved``,
     transfers per operation; ``moved_at``, the same at the number of containers
     that the verdict is for; ``objects``, a number for each object; ``walls``, bool.
-    ``back``, shape (lines, sharers): who shares the line.
+    ``back``, shape (lines, sharers): who shares the line. ``grows``, bool: it moves more with
+    more containers; ``part``: of what was reckoned, how much it moves by what was seen.
 
+    ``sides``: the sharers who do one thing, and those who do another; none if all do the same.
     ``in_turn``: as `in_turn` returns it. ``after``: as `after_others` does; None if not known.
     ``objects``: of each line (by its row) that has been looked up, the object. ``look``: of a
     row, the same with whether it is freed, which takes long to tell.
@@ -126,6 +128,7 @@ class Judgement:
         *,
         window: int,
         threshold: float,
+        sides: Sequence[range] = (),
         in_turn: float | None = None,
         after: Array | None = None,
         objects: Mapping[int, LineObject],
@@ -171,7 +174,7 @@ class Judgement:
         # Turns in a slice.
         self._in_slice = np.where(enough, lines.turns / np.maximum(lines.slices, 1), 0.0)
         self._each = returns, chance
-        even = verdict.evenly(self._turns, once > 0, window) & ~_rounds(*self._told)[:, None]
+        even = self._evenly(once > 0, window, sides) & ~_rounds(*self._told)[:, None]
         self._back = (came > 0) | even
         self._window, self._threshold, self._operations = window, threshold, lines.operations
         self._raw = lines.between if between else lines.within
@@ -223,6 +226,10 @@ class Judgement:
         self.moved = np.where(least, np.minimum(self._raw, self._seen), self._raw)
         more = ((self.sharing == verdict.ALL) | (handed & (not self._in_turn))) & ~passed
         self.moved_at = np.where(more, self._raw_at, self.moved)
+        self.grows = more
+        self.part = np.divide(
+            self.moved, self._raw, out=np.ones(len(self.moved)), where=self._raw > 0
+        )
         self.walls = verdict.walls(
             self.objects,
             ~handed,
@@ -232,6 +239,16 @@ class Judgement:
             sharers=self.sharers,
             threshold=self._threshold,
         )
+
+    def _evenly(self, returned: Array, window: int, sides: Sequence[range]) -> Array:
+        """`verdict.evenly` among those who do the same; of one alone it tells nothing."""
+        if any(len(side) < 2 for side in sides):
+            sides = ()
+        found = np.zeros(returned.shape, bool)
+        for side in sides or [range(self.sharers)]:
+            those = slice(side.start, side.stop)
+            found[:, those] = verdict.evenly(self._turns[:, those], returned[:, those], window)
+        return found
 
     def _those(self, objects: Mapping[int, LineObject], of: Callable[[LineObject], bool]) -> Array:
         """Which lines are of such objects; bool, shape (lines,)."""

@@ -31,8 +31,8 @@ FEW_SLICES = 3
 _THROUGH = 0.75
 ENOUGH_SLICES = 8
 """So many of others tell how often somebody can have met them."""
-# Less than any line can lack of one move for each: rates are quotients of whole numbers.
-_ROUNDING = 1e-6
+ROUNDING = 1e-6
+"""Less than any line can lack of one move for each: rates are quotients of whole numbers."""
 
 
 def least_turns(window: int) -> int:
@@ -177,7 +177,7 @@ def often(moved: Array, *, operations: int, sharers: int, threshold: float) -> A
     moved once passes the threshold, so it has to move once for each sharer besides.
     """
     over = np.asarray(moved > threshold)
-    return np.asarray(over & (moved * operations >= sharers - _ROUNDING))
+    return np.asarray(over & (moved * operations >= sharers - ROUNDING))
 
 
 def walls(

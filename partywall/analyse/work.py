@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,8 +112,13 @@ class Work:
             objects[row] = self.object_at(int(self.lines.number[row]) << LINE_SHIFT)
         return objects
 
-    def judged(self, scope: Scope, objects: dict[int, LineObject]) -> Judgement:
-        """Return the judgement on all lines; ``objects``: as `objects` has them."""
+    def judged(
+        self, scope: Scope, objects: dict[int, LineObject], sides: Sequence[range] = ()
+    ) -> Judgement:
+        """Return the judgement on all lines; ``objects``: as `objects` has them.
+
+        ``sides``: as `Judgement` has it.
+        """
         setting = self._setting
         return Judgement(
             self.lines,
@@ -122,6 +127,7 @@ class Work:
             scope,
             window=setting.window,
             threshold=setting.threshold,
+            sides=sides,
             # Inside of one of several containers it is not known.
             in_turn=in_turn(self._recorded, scope) if scope == setting.scope else None,
             after=self._after(scope),
@@ -259,9 +265,9 @@ class Work:
             later=float(judged.moved_at[~softirqs].sum()),
         )
 
-    def to_touch(self) -> Judged:
+    def to_touch(self, sides: Sequence[range]) -> Judged:
         """Return the judgement between containers, for `partywall.analyse.beside.touch`."""
-        judged = self.judged("between", self.objects())
+        judged = self.judged("between", self.objects(), sides)
         return Judged(self._kind, self.lines.number, judged, lambda row: self.name(row).object.name)
 
     def _visits(self, row: int, others: Array) -> tuple[Array, Array]:

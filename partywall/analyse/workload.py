@@ -164,11 +164,13 @@ class Analysis:
 
     def touches(self, sides: tuple[Side, Side]) -> tuple[Touch, Touch]:
         """Return what each of two groups of containers does to the other."""
-        judged = [self._own.to_touch(), self._late.to_touch()]
+        containers = [side.containers for side in sides]
+        judged = [work.to_touch(containers) for work in (self._own, self._late)]
         setting = self._setting
         at = setting.at or setting.topology.containers
+        given = (self._lines, setting.parties, judged)
         first, second = (
-            touch(one, other, self._lines, setting.parties, judged, at=at)
+            touch(one, other, *given, at=at, threshold=setting.threshold)
             for one, other in (sides, sides[::-1])
         )
         return first, second

@@ -22,7 +22,7 @@ SPLITS: Final = 0.2
 """Share of a line's transfers from which on it says so if splitting saves them."""
 
 
-_ONE_CPU = re.compile(r" of CPU [0-9]+$")
+_ONE_CPU = re.compile(r" of CPU ([0-9]+)$")
 
 
 def each_cpu(name: str) -> str:
@@ -31,6 +31,12 @@ def each_cpu(name: str) -> str:
     On which CPUs something ran would make it another object of other runs.
     """
     return _ONE_CPU.sub(" of each CPU", name)
+
+
+def cpu_of(name: str) -> int | None:
+    """Return the number of the CPU that an object is of, by its name; None if it is of none."""
+    found = _ONE_CPU.search(name)
+    return None if found is None else int(found[1])
 
 
 class LineObject(Model):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 from recordings import party, recording, repeated, visits
@@ -13,61 +13,88 @@ from partywall.analyse.beside import Judged, Side, touch
 from partywall.analyse.judgement import Judgement
 from partywall.analyse.transfers import Lines, Parties
 from partywall.core.topology import Topology
-from partywall.record.recording import Kind
+from partywall.record.recording import Kind, Party
 from partywall.results.lines import LineObject
 from partywall.results.touches import Touch
 
 WINDOW = 100
-VICTIM = Side("victim", range(2), WINDOW)
-NEIGHBOUR = Side("neighbour", range(2, 4), WINDOW)
 LATE = Kind.DEFERRED
+Rows = Sequence[tuple[int, ...]]
 
 
 def touched(
-    mine: Sequence[tuple[int, ...]],
-    theirs: Sequence[tuple[int, ...]],
+    mine: Rows,
+    theirs: Rows,
     at: int = 3,
-    held: Sequence[Sequence[tuple[int, ...]]] = ((), ()),
+    held: Sequence[Rows] = ((), ()),
+    threshold: float = verdict.THRESHOLD,
 ) -> Touch:
     """What two containers with these lines do to two others; each wrote or read them alike.
 
     ``held``: which of these visits lie in one hold, of either side.
     """
     sides = ((mine, held[0]), (theirs, held[1]))
-    whole = recording(
-        *(party(cpu, sides[cpu // 2][0], repeats=sides[cpu // 2][1]) for cpu in range(4))
+    parties = [party(cpu, sides[cpu // 2][0], repeats=sides[cpu // 2][1]) for cpu in range(4)]
+    return touched_by(parties, 2, at, threshold=threshold)
+
+
+def touched_by(
+    of: Sequence[Party],
+    half: int,
+    at: int,
+    *,
+    names: Mapping[int, str] | None = None,
+    threshold: float = verdict.THRESHOLD,
+    slab: bool = False,
+) -> Touch:
+    """What containers from ``half`` on do to those before, each with a CPU.
+
+    ``names``: of lines, by number; ``slab``: lines are of objects that may be handed on.
+    """
+    whole = recording(*of)
+    count = sum(not one.thread for one in of)
+    victim, neighbour = (
+        Side(title, numbers, WINDOW)
+        for title, numbers in (("victim", range(half)), ("neighbour", range(half, count)))
     )
     parties = Parties.of(whole, 1)
     moving = transfers.visits(whole).moving()
-    of = moving, parties, 4 * WINDOW
+    given = moving, parties, count * WINDOW
 
     def judged(kind: Kind, lines: Lines) -> Judged:
-        names = {
+        objects = {
             row: LineObject(
-                kind="global",
-                name=f"line{number}",
+                kind="slab" if slab else "global",
+                name=(names or {}).get(number, f"line{number}"),
+                type="struct some" if slab else None,
                 address=f"{number << 6:#x}",
                 size=64,
                 line=0,
-                state="static",
+                state="live" if slab else "static",
             )
             for row, number in enumerate(lines.number.tolist())
         }
         judgement = Judgement(
             lines,
             parties,
-            Topology(4, 1),
+            Topology(count, 1),
             "between",
             window=WINDOW,
-            threshold=verdict.THRESHOLD,
-            objects=names,
-            look=names.__getitem__,
+            threshold=threshold,
+            sides=(victim.containers, neighbour.containers),
+            objects=objects,
+            look=objects.__getitem__,
         )
-        return Judged(kind, lines.number, judgement, lambda row: names[row].name)
+        return Judged(kind, lines.number, judgement, lambda row: objects[row].name)
 
-    own = judged(Kind.FOREGROUND, transfers.analyse(*of))
-    late = judged(LATE, transfers.late(*of))
-    return touch(VICTIM, NEIGHBOUR, moving, parties, [own, late], at=at)
+    own = judged(Kind.FOREGROUND, transfers.analyse(*given))
+    late = judged(LATE, transfers.late(*given))
+    return touch(victim, neighbour, moving, parties, [own, late], at=at, threshold=threshold)
+
+
+def costs(found: Touch) -> dict[str, float]:
+    """What each object costs."""
+    return {one.object: one.transfers for one in found.objects}
 
 
 def test_a_neighbour_costs_what_both_write_in_the_foreground() -> None:
@@ -133,3 +160,69 @@ def test_lines_of_deferred_work_are_told_by_their_own_rows() -> None:
 
 def test_what_only_one_side_defers_costs_the_other_nothing() -> None:
     assert touched([visits(5, 0, 100, kind=LATE)], [visits(6, 0, 100, kind=LATE)]).objects == []
+
+
+@pytest.mark.parametrize("slices", [2, 3])
+def test_who_does_something_else_need_not_visit_as_often(slices: int) -> None:
+    """Among those who do the same one tells by that who shares, where windows are short."""
+    mine = visits(5, 200, 0, turns=200, returns=slices - 1, slices=slices)
+    theirs = visits(5, 0, 600, turns=600, returns=slices - 1, slices=slices)
+    of = [party(cpu, [theirs if cpu >= 4 else mine]) for cpu in range(8)]
+    assert costs(touched_by(of, 4, 64, slab=True)) == {"line5": pytest.approx(2)}
+
+
+def test_what_one_side_has_by_turns_is_not_shared() -> None:
+    mine = visits(5, 200, 0, turns=200, returns=1, slices=2)
+    theirs = visits(5, 0, 600, turns=600, returns=1, slices=2)
+    of = [party(cpu, [theirs if cpu >= 4 else mine] if cpu in (0, 4, 5) else []) for cpu in range(8)]
+    assert touched_by(of, 4, 64, slab=True).objects == []
+    # Of one on either side nobody can tell.
+    pair = [party(0, [mine]), party(1, [theirs])]
+    assert touched_by(pair, 1, 64, slab=True).objects == []
+
+
+def test_few_who_meet_are_as_many_as_were_measured() -> None:
+    """A line that one of each side comes back to is none that 64 containers meet at."""
+    of = [
+        party(cpu, {0: [visits(5, 0, 10_000)], 4: [visits(5, 0, 100)]}.get(cpu, []))
+        for cpu in range(8)
+    ]
+    assert costs(touched_by(of, 4, 64, slab=True)) == {"line5": pytest.approx(0.25)}
+
+
+def test_variables_of_neighbours_cpus_are_as_many_as_they() -> None:
+    mine = [visits(number, 400, 0) for number in range(4, 8)]
+    of = [party(cpu, [visits(cpu, 0, 10)] if cpu >= 4 else mine) for cpu in range(8)]
+    names = {number: f"runqueues of CPU {number}" for number in range(8)}
+    found = touched_by(of, 4, 64, names=names)
+    assert costs(found) == {"runqueues of each CPU": pytest.approx(6.3)}
+    # One's own is one, which all neighbours look at.
+    theirs = [visits(number, 10, 0) for number in range(4)]
+    of = [party(cpu, [visits(cpu, 0, 400)] if cpu < 4 else theirs) for cpu in range(8)]
+    found = touched_by(of, 4, 64, names=names)
+    assert costs(found) == {"runqueues of each CPU": pytest.approx(4)}
+
+
+def test_what_a_victim_meets_by_chance_is_not_told() -> None:
+    def found(reads: int, threshold: float = verdict.THRESHOLD) -> dict[str, float]:
+        return costs(touched([visits(5, reads, 0)], [visits(5, 0, 900)], threshold=threshold))
+
+    assert found(1) == {}
+    assert found(2) == {"line5": pytest.approx(0.02)}
+    assert found(2, threshold=0.03) == {}
+    # Once in all windows of two victims.
+    of = [party(0, [visits(5, 1, 0)]), party(1), *(party(n, [visits(5, 0, 900)]) for n in (2, 3))]
+    assert touched_by(of, 2, 3, threshold=0.001).objects == []
+
+
+def test_what_a_neighbour_left_for_ones_own_cpu_takes_nothing_from_it() -> None:
+    own = [party(0, [visits(5, 0, 100)]), party(1, [visits(5, 0, 4)])]
+    others = [party(cpu, [visits(5, 0, 10)]) for cpu in (2, 3)]
+
+    def found(cpu: int) -> float:
+        left = party(cpu, [visits(5, 0, 100, kind=LATE)], thread=3)
+        return costs(touched_by([*own, *others, left], 2, 3))["line5"]
+
+    # Of each 100 operations the one with 100 visits pays 20 or 100, the other one all its 4.
+    assert found(0) == pytest.approx((0.2 + 0.04) / 2)
+    assert found(2) == pytest.approx((1 + 0.04) / 2)
