@@ -12,7 +12,6 @@ import click
 from partywall.cli.limits import Limits, growth_option, held_option
 from partywall.cli.lines import line_size_option, show_pairs
 from partywall.cli.mixed import neighbours_of, with_option
-from partywall.cli.mixed import show as show_pairs_of
 from partywall.cli.options import (
     OVER_LIMIT,
     append_option,
@@ -34,10 +33,11 @@ from partywall.cli.options import (
     workload_options,
     write_html,
 )
+from partywall.cli.pairs import show as show_pairs_of
 from partywall.cli.program import Program, program_options
 from partywall.cli.readers import Reader
 from partywall.cli.report import show
-from partywall.core.errors import PartywallError, UsageProblem
+from partywall.core.errors import EnvironmentProblem, PartywallError, UsageProblem
 from partywall.core.topology import Profiles
 from partywall.kernels import Request
 from partywall.measure import beside, run
@@ -179,9 +179,11 @@ def check(
         both = beside.beside(wanted, wanted.workloads, progress) if others else None
         outcome = run.Outcome(None, {}) if others else run.check(wanted, progress)
     if both is not None:
-        return show_pairs_of(
+        show_pairs_of(
             both, as_json=as_json, everything=everything, html_file=html_file, output=output
         )
+        # What was not measured has not passed.
+        return EnvironmentProblem.exit_code if both.failed else 0
     status = 0
     if outcome.result is not None:
         # What was measured is shown even if it can't be kept.

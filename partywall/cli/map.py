@@ -12,6 +12,7 @@ import click
 from partywall import workloads
 from partywall.advice import map as maps
 from partywall.advice.map import Map
+from partywall.cli import pairs
 from partywall.cli.options import (
     FILE,
     all_option,
@@ -42,7 +43,6 @@ from partywall.kernels import Request
 from partywall.measure import beside, run, sweep
 from partywall.measure.ready import resolve
 from partywall.measure.unfinished import Unfinished
-from partywall.report import beside as pairs
 from partywall.report import map as view
 from partywall.report import map_markdown
 from partywall.results import document, parts, store
@@ -109,8 +109,9 @@ def map_command(
     """Map what containers share: all operations, on one kernel or several.
 
     Boots few guests and does one operation after the other in each. With FILE, saved
-    results of partywall map, it shows these and measures nothing. A map that is interrupted goes
-    on, from the last guest that was done, when it is asked for again.
+    results of partywall map, it shows these and measures nothing; one of --beside is shown by
+    itself. A map that is interrupted goes on, from the last guest that was done, when it is
+    asked for again.
     """
     weights = _weights(mix)
     if as_json and as_markdown:
@@ -118,27 +119,27 @@ def map_command(
     if files:
         only_to_measure(_TO_MEASURE)
     maps.check_number(len(kernels))
-    if output is not None and (files or neighbours or len(kernels) > 1):
+    if output is not None and (files or len(kernels) > 1):
         raise UsageProblem(
-            "--output is for the result of one kernel, without --beside",
+            "--output is for what is measured of one kernel",
             "measure each kernel by itself; partywall map FILE... shows them together",
         )
     asked, kept = _Asked(containers, threshold, sharers, timeout, jobs), Unfinished()
     if neighbours:
         if given("folder"):
-            raise UsageProblem("--beside saves no result", "leave out --results; --json prints it")
+            raise UsageProblem(
+                "--beside keeps no result in a folder",
+                "leave out --results; --output FILE keeps it",
+            )
         if files or mix or as_markdown or not names or len(kernels) > 1:
             raise UsageProblem(
                 "--beside takes one kernel and -w, and no files, --mix or --markdown",
                 "such as partywall map -w signal -w fork --beside descriptor/eventfd",
             )
         found = _beside(asked, (*kernels, "debian")[0], names, neighbours, kept)
-        if as_json:
-            click.echo(document.dump(found), nl=False)
-        else:
-            paged(lambda out: pairs.render(found, out, everything=everything))
-        if html_file is not None:
-            _write(html_file, found)
+        pairs.show(
+            found, as_json=as_json, everything=everything, html_file=html_file, output=output
+        )
         kept.over()
         return 0
     status = 0
@@ -148,6 +149,14 @@ def map_command(
                 "saved results have their kernels and operations",
                 "leave out --kernel and -w, or the files",
             )
+        if (both := pairs.saved(files)) is not None:
+            if mix or as_markdown or given("threshold"):
+                raise UsageProblem(
+                    "--mix, --markdown and --threshold are for maps, and that file holds pairs",
+                    "leave them out",
+                )
+            pairs.show(both, as_json=as_json, everything=everything, html_file=html_file)
+            return 0
         results = [store.load(file) for file in files]
         if given("threshold"):
             results = [parts.raised(result, threshold) for result in results]
@@ -215,14 +224,12 @@ def _beside(
         return beside.beside(asked.of(kernel, victims, progress), others, progress, kept)
 
 
-def _write(path: Path, found: Map | Beside) -> None:
+def _write(path: Path, found: Map) -> None:
     """Write a page, whole or not at all."""
     # Templates take a while to load, and few commands have a page.
-    from partywall.report.html import beside as matrix  # noqa: PLC0415
     from partywall.report.html import map as page  # noqa: PLC0415
 
-    text = page.render(found) if isinstance(found, Map) else matrix.render(found)
-    cache.write_whole(path, text)
+    cache.write_whole(path, page.render(found))
 
 
 def _every() -> Iterable[Workload]:

@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from partywall import workloads
-from partywall.cli.options import given, paged
-from partywall.core import cache
-from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.cli.options import given
+from partywall.core.errors import UsageProblem
 from partywall.measure import beside
-from partywall.report import beside as view
-from partywall.results import document, store
-from partywall.results.touches import Beside
 from partywall.workloads import Workload
 
 with_option = click.option(
@@ -61,23 +55,3 @@ def neighbours_of(names: tuple[str, ...], chosen: list[Workload]) -> list[Worklo
             )
     beside.servers(chosen, found)
     return found
-
-
-def show(
-    found: Beside, *, as_json: bool, everything: bool, html_file: Path | None, output: Path | None
-) -> int:
-    """Print what was found, and write what is asked for; the exit status."""
-    # What was measured is shown, even if it can't be kept.
-    if as_json:
-        click.echo(document.dump(found), nl=False)
-    else:
-        paged(lambda console: view.render(found, console, everything=everything))
-    if output is not None:
-        store.write(found, output)
-    if html_file is not None:
-        # Templates take a while to load.
-        from partywall.report.html import beside as page  # noqa: PLC0415
-
-        cache.write_whole(html_file, page.render(found))
-    # What was not measured has not passed.
-    return EnvironmentProblem.exit_code if found.failed else 0

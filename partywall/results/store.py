@@ -89,7 +89,7 @@ def newest(folder: Path) -> Path:
     """The result saved last, whatever else is in the folder; UsageProblem if there is none."""
     found = saved(folder)
     for path in reversed(found):
-        if _may_be_result(path):
+        if begins_as(path, "partywall.result/"):
             return path
     if not found:
         raise UsageProblem(
@@ -99,8 +99,8 @@ def newest(folder: Path) -> Path:
     return found[-1]
 
 
-def _may_be_result(path: Path) -> bool:
-    """Whether a file begins as a result does, whole or cut short."""
+def begins_as(path: Path, schema: str) -> bool:
+    """Whether a file begins as a document of this schema does, whole or cut short."""
     try:
         with path.open("rb") as file:
             data = file.read(BEGINNING)
@@ -109,7 +109,7 @@ def _may_be_result(path: Path) -> bool:
             data = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(data, BEGINNING)
     except (OSError, zlib.error):
         return False
-    return b'"partywall.result/' in data
+    return f'"{schema}'.encode() in data
 
 
 def load(path: Path) -> Result:

@@ -74,6 +74,11 @@ class Beside(Document):
         ]
         return sorted(found, key=lambda t: (-t.transfers, t.victim, t.neighbour))
 
+    def why(self, victim: str, neighbour: str) -> str:
+        """Return why a pair was not measured, which was run once for both; empty if it was."""
+        titles = (f"{victim} beside {neighbour}", f"{neighbour} beside {victim}")
+        return next((one.why for one in self.failed if one.title in titles), "")
+
     @property
     def unknown(self) -> list[str]:
         """Victims of which it is not known what they meet their like at.

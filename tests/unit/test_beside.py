@@ -110,8 +110,28 @@ def test_the_matrix_tells_no_wall_from_not_measured() -> None:
     assert "share no line" not in text
     (row,) = re.findall(r">pipe</th>(.*?)</tr>", text, re.DOTALL)
     assert re.sub(r"<[^>]*>", "|", row).strip() == "|2.00|||"
+    assert "0.010 or less, where both share something" in text
     (row,) = re.findall(r">fork</th>(.*?)</tr>", text, re.DOTALL)
-    assert row.count('title="not measured"') == 2
+    assert row.count('title="not measured: it broke"') == 1
+    assert row.count('title="not measured') == 2
+
+
+def test_the_matrix_marks_what_only_a_pair_shows() -> None:
+    like = met("pipe", "pipe", label=2.0)
+    both = met("pipe", "dup", label=1.0, other=0.5), met("pipe", "fork", label=1.0)
+    text = matrix.render(pairs(["pipe"], ["dup", "fork"], *both, like))
+    assert re.findall(r">([0-9.]+\*?)</td>", text.partition("by itself")[0]) == [
+        "2.00",
+        "1.50*",
+        "1.00",
+    ]
+
+
+def test_why_a_pair_was_not_measured_is_told_of_both() -> None:
+    found = pairs(["pipe", "dup"], ["pipe", "dup"], met("pipe", "pipe"), met("dup", "dup"))
+    found = found.model_copy(update={"failed": found.failed[:1]})
+    assert found.why("pipe", "dup") == found.why("dup", "pipe") == "it broke"
+    assert found.why("pipe", "pipe") == ""
 
 
 @pytest.mark.parametrize("number", [matrix.LISTED, matrix.LISTED + 2])

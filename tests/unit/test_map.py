@@ -24,7 +24,7 @@ from partywall.analyse.beside import Judged, Side, touch
 from partywall.analyse.transfers import Parties
 from partywall.cli import commands
 from partywall.cli import map as command
-from partywall.core.errors import UsageProblem
+from partywall.core.errors import EnvironmentProblem, UsageProblem
 from partywall.core.progress import Progress
 from partywall.core.topology import Topology
 from partywall.guest.sitting import Round
@@ -560,6 +560,14 @@ class FakeJudgement:
         self.walls = np.ones(lines, bool)
         self.back = np.ones((lines, 4), bool)
         self.back[-1, 2:] = False
+        self.grows, self.part = np.ones(lines, bool), np.ones(lines)
+
+    @classmethod
+    def of_all(cls, lines: int) -> FakeJudgement:
+        """So many lines, to all of which all come back."""
+        found = cls(lines)
+        found.back[:] = True
+        return found
 
 
 def touched(
@@ -579,7 +587,7 @@ def touched(
     number = lines.number
     judged = Judged(Kind.FOREGROUND, number, judgement, names.__getitem__)  # type: ignore[arg-type]
     one, other = two_sides()
-    return touch(one, other, lines, parties, [judged], at=3)
+    return touch(one, other, lines, parties, [judged], at=3, threshold=0.01)
 
 
 def test_a_victims_transfers_are_what_neighbours_can_cause() -> None:
@@ -595,6 +603,18 @@ def test_a_victims_transfers_are_what_neighbours_can_cause() -> None:
     }
 
 
+def test_what_was_seen_to_move_less_counts_less() -> None:
+    """As of an entry of a table, which is one's for a while."""
+    writes = np.array([[200, 200, 100, 100]] * 2)
+    judged = FakeJudgement.of_all(2)
+    judged.part = np.array([1.0, 0.25])
+    found = touched(np.zeros_like(writes), writes, judged, ["counter", "entry"])
+    assert [(each.object, each.transfers) for each in found.objects] == [
+        ("counter", pytest.approx(2.0)),
+        ("entry", pytest.approx(0.5)),
+    ]
+
+
 def test_what_a_victim_left_for_another_ones_cpu_is_no_process_of_its() -> None:
     # What is left for later is a party of its own, which foreground work has nothing of.
     writes = np.array([[200, 200, 100, 100, 0]])
@@ -606,9 +626,8 @@ def test_what_a_victim_left_for_another_ones_cpu_is_no_process_of_its() -> None:
 
 def test_a_variable_of_each_cpu_is_one_object() -> None:
     writes = np.array([[100, 0, 100, 0], [0, 100, 0, 100]])
-    judged = FakeJudgement(3)
+    judged = FakeJudgement.of_all(2)
     names = ["runqueues of CPU 0", "runqueues of CPU 1"]
-    judged.walls, judged.back = judged.walls[:2], judged.back[:2]
     found = touched(np.zeros_like(writes), writes, judged, names)
     assert [(each.object, each.transfers) for each in found.objects] == [
         ("runqueues of each CPU", pytest.approx(1.0))
@@ -628,7 +647,10 @@ def test_a_variable_of_each_cpu_is_one_object() -> None:
         (["--mix", "signal=0"], "the weight above 0"),
         (["--mix", "signal=1", "--mix", "signal=2"], "signal has a weight already"),
         (["--mix", "signal=1e308", "--mix", "fork=1e308"], "the weights are too large"),
-        (["-w", "fork", "--beside", "signal", "--results", "x"], "--beside saves no result"),
+        (
+            ["-w", "fork", "--beside", "signal", "--results", "x"],
+            "--beside keeps no result in a fold",
+        ),
         (["--beside", "signal"], "--beside takes one kernel and -w"),
         (["-w", "no-such"], "no workload 'no-such'"),
         (["-n", "1"], "no neighbour"),
@@ -640,6 +662,44 @@ def test_wrong_arguments_are_said_before_anything_boots(arguments: list[str], sa
     done = CliRunner().invoke(commands, ["map", *arguments], standalone_mode=False)
     assert isinstance(done.exception, UsageProblem)
     assert said in done.exception.message
+
+
+def test_pairs_that_were_kept_are_shown_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "_beside", lambda *_: PAIRS)
+    kept, page = tmp_path / "pairs.json.gz", tmp_path / "pairs.html"
+    words = ["map", "-w", "descriptor/dup", "--beside", "descriptor/pipe", "--output", str(kept)]
+    assert commands.main(words, standalone_mode=False) == 0
+    first = capsys.readouterr().out
+    assert "dup beside pipe" in first
+    assert commands.main(["map", str(kept), "--html", str(page)], standalone_mode=False) == 0
+    assert capsys.readouterr().out == first
+    assert page.read_text() == matrix.render(PAIRS)
+    for words, said in (
+        (["--threshold", "1"], "that file holds pairs"),
+        (["--mix", "dup=1"], "that file holds pairs"),
+        ([str(kept)], "shown by itself"),
+    ):
+        done = CliRunner().invoke(commands, ["map", str(kept), *words], standalone_mode=False)
+        assert isinstance(done.exception, UsageProblem)
+        assert said in done.exception.message
+
+
+def test_pairs_that_can_not_be_kept_are_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "_beside", lambda *_: PAIRS)
+
+    def full(*_: object) -> None:
+        raise EnvironmentProblem("no space left")
+
+    monkeypatch.setattr(command.pairs.store, "write", full)
+    kept = str(tmp_path / "pairs.json")
+    words = ["map", "-w", "descriptor/dup", "--beside", "descriptor/pipe", "--output", kept]
+    with pytest.raises(EnvironmentProblem):
+        commands.main(words, standalone_mode=False)
+    assert "dup beside pipe" in capsys.readouterr().out
 
 
 def test_a_bad_second_kernel_is_said_before_the_first_is_measured(

@@ -332,6 +332,8 @@ def test_a_table_of_which_a_few_operations_hash_anew_is_a_wall_with_the_moves_se
     # By visits alone, each of which is a turn of five, it is ten times as much or more.
     assert float(found.moved[:-1].sum()) < anew + 2 / 20
     assert found.moved_at[:-1].tolist() == found.moved[:-1].tolist()
+    assert not found.grows[:-1].any() and found.grows[-1]
+    assert (found.part[:-1] < 1).any() and found.part[-1] == 1
 
 
 def test_how_often_it_moves_is_known_where_half_of_the_returns_are_in_passing() -> None:

@@ -174,7 +174,9 @@ def test_who_does_something_else_need_not_visit_as_often(slices: int) -> None:
 def test_what_one_side_has_by_turns_is_not_shared() -> None:
     mine = visits(5, 200, 0, turns=200, returns=1, slices=2)
     theirs = visits(5, 0, 600, turns=600, returns=1, slices=2)
-    of = [party(cpu, [theirs if cpu >= 4 else mine] if cpu in (0, 4, 5) else []) for cpu in range(8)]
+    of = [
+        party(cpu, [theirs if cpu >= 4 else mine] if cpu in (0, 4, 5) else []) for cpu in range(8)
+    ]
     assert touched_by(of, 4, 64, slab=True).objects == []
     # Of one on either side nobody can tell.
     pair = [party(0, [mine]), party(1, [theirs])]

@@ -28,10 +28,12 @@ def told(touch: Touch) -> str:
 
 def render(found: Beside) -> str:
     """Return the page. Equal results give equal pages."""
+    of = {(touch.victim, touch.neighbour): touch for touch in found.touches}
     rows = [
-        (one, found.of(one, one), [found.of(one, other) for other in found.neighbours])
+        (one, of.get((one, one)), [(other, of.get((one, other))) for other in found.neighbours])
         for one in found.victims
     ]
+    new = found.new
     return (
         pages.environment()
         .get_template("beside.html.j2")
@@ -39,8 +41,9 @@ def render(found: Beside) -> str:
             found=found,
             rows=rows,
             like=any(one not in found.neighbours for one in found.victims),
-            new=found.new[:LISTED],
-            left=len(found.new[LISTED:]),
+            new=new[:LISTED],
+            left=len(new[LISTED:]),
+            marked={(touch.victim, touch.neighbour) for touch in new},
             not_known=not_known(found) if found.unknown else "",
             heat=heat,
             told=told,
