@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partywall.analyse import later, names, verdict
-from partywall.analyse.beside import Judged
+from partywall.analyse.beside import Costs, Judged
 from partywall.analyse.judgement import Judgement, after_others, in_turn
 from partywall.analyse.layout import patterns
 from partywall.analyse.sharing import (
@@ -89,6 +90,16 @@ class Work:
         # By this a line is worth looking up: what it moves in either number of containers.
         self.total = np.maximum(lines.between, lines.between_at) + lines.within
 
+    def told_by(self, lines: Lines, setting: Setting) -> Work:
+        """Return the same work by another setting: the same lines by its number of operations.
+
+        For `to_touch` alone: how often code is used is still told by the old one.
+        """
+        found = copy.copy(self)
+        found.lines, found._setting = lines, setting
+        found.total = np.maximum(lines.between, lines.between_at) + lines.within
+        return found
+
     def name(self, row: int) -> names.Named:
         """Return object, fields and code of a line."""
         if row not in self._named:
@@ -102,15 +113,10 @@ class Work:
 
     def objects(self) -> dict[int, LineObject]:
         """Return row -> object, the lines that move most first, up to `_TO_NAME` of all."""
-        objects: dict[int, LineObject] = {}
-        left = float(self.total.sum()) * (1 - _TO_NAME)
-        order = worst_first(self.total, self.total > 0)
-        small = len(order)
-        while small and (left := left - float(self.total[order[small - 1]])) >= 0:
-            small -= 1
-        for row in order[:small]:
-            objects[row] = self.object_at(int(self.lines.number[row]) << LINE_SHIFT)
-        return objects
+        return self._objects(_most_of(self.total))
+
+    def _objects(self, rows: Iterable[int]) -> dict[int, LineObject]:
+        return {row: self.object_at(int(self.lines.number[row]) << LINE_SHIFT) for row in rows}
 
     def judged(
         self, scope: Scope, objects: dict[int, LineObject], sides: Sequence[range] = ()
@@ -265,9 +271,15 @@ class Work:
             later=float(judged.moved_at[~softirqs].sum()),
         )
 
-    def to_touch(self, sides: Sequence[range]) -> Judged:
-        """Return the judgement between containers, for `partywall.analyse.beside.touch`."""
-        judged = self.judged("between", self.objects(), sides)
+    def to_touch(self, costs: Costs) -> Judged:
+        """Return the judgement between containers, for `partywall.analyse.beside.touch`.
+
+        Lines are looked up that move most, or cost the victim most.
+        """
+        here = np.isin(costs.number, self.lines.number)
+        rows = dict.fromkeys([*_most_of(costs.at[self._kind][here]), *_most_of(self.total)])
+        sides = (costs.victim.containers, costs.neighbour.containers)
+        judged = self.judged("between", self._objects(rows), sides)
         return Judged(self._kind, self.lines.number, judged, lambda row: self.name(row).object.name)
 
     def _visits(self, row: int, others: Array) -> tuple[Array, Array]:
@@ -354,6 +366,16 @@ def worst_first(moved: Array, chosen: Iterable[bool] | Array) -> list[int]:
     rows = np.flatnonzero(np.asarray(chosen))
     order = np.lexsort((rows, -moved[rows]))
     return [int(row) for row in rows[order]]
+
+
+def _most_of(moved: Array) -> list[int]:
+    """Return the rows that make up `_TO_NAME` of all, most first."""
+    left = float(moved.sum()) * (1 - _TO_NAME)
+    order = worst_first(moved, moved > 0)
+    small = len(order)
+    while small and (left := left - float(moved[order[small - 1]])) >= 0:
+        small -= 1
+    return order[:small]
 
 
 def _can_split(what: LineObject) -> bool:

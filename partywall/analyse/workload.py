@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from partywall.analyse import later, names, pairs, transfers, under, verdict
-from partywall.analyse.beside import Side, touch
+from partywall.analyse.beside import Costs, Side, touch
 from partywall.analyse.held import HeldLocks, taken_by_several, used_by_several
 from partywall.analyse.judgement import Judgement, in_turn
 from partywall.analyse.shares import shares
@@ -163,17 +164,27 @@ class Analysis:
         )
 
     def touches(self, sides: tuple[Side, Side]) -> tuple[Touch, Touch]:
-        """Return what each of two groups of containers does to the other."""
-        containers = [side.containers for side in sides]
-        judged = [work.to_touch(containers) for work in (self._own, self._late)]
-        setting = self._setting
+        """Return what each of two groups of containers does to the other.
+
+        What is much for an operation depends on how many a window has: each victim's its own.
+        """
+        return self._touch(sides), self._touch(sides[::-1])
+
+    def _touch(self, sides: tuple[Side, Side]) -> Touch:
+        """Return what the second one does to the first."""
+        victim, works, setting = sides[0], (self._own, self._late), self._setting
+        if victim.window != setting.window:
+            operations = victim.window * setting.topology.total
+            setting = replace(setting, window=victim.window, operations=operations)
+            of = (self._lines, setting.parties, operations)
+            ran, at = setting.topology.containers, setting.at
+            own = transfers.analyse(*of, ran=ran, at=at)
+            late = transfers.late(*of, ran=ran, at=at)
+            works = self._own.told_by(own, setting), self._late.told_by(late, setting)
         at = setting.at or setting.topology.containers
-        given = (self._lines, setting.parties, judged)
-        first, second = (
-            touch(one, other, *given, at=at, threshold=setting.threshold)
-            for one, other in (sides, sides[::-1])
-        )
-        return first, second
+        costs = Costs(*sides, self._lines, setting.parties, at=at)
+        judged = [work.to_touch(costs) for work in works]
+        return touch(costs, judged, threshold=setting.threshold)
 
     def _left(self) -> list[Left] | None:
         """How much was left for later, and how much of it was done in the windows."""

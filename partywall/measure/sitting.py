@@ -290,17 +290,9 @@ def touches(
     other: Workload,
 ) -> tuple[Touch, Touch]:
     """Return what each side of a round does to the other."""
-
-    def found_of(workload: Workload, sides: tuple[Side, Side]) -> tuple[Touch, Touch]:
-        own = replace(plan, workload=workload)
-        return own.analysis(recorded, watched, memory_of()).touches(sides)
-
-    mine, theirs = _sides(each, other, plan.topology.containers)
-    found = found_of(each.workload, (mine, theirs))
-    if other.window == each.workload.window:
-        return found
-    # What is much for an operation depends on how many a window has: each victim's its own.
-    return found[0], found_of(other, (theirs, mine))[0]
+    own = replace(plan, workload=each.workload)
+    sides = _sides(each, other, plan.topology.containers)
+    return own.analysis(recorded, watched, memory_of()).touches(sides)
 
 
 def _sides(each: Round, other: Workload, containers: int) -> tuple[Side, Side]:

@@ -20,7 +20,7 @@ from rich.console import Console
 from partywall import workloads
 from partywall.advice import map as maps
 from partywall.advice.changes import changes
-from partywall.analyse.beside import Judged, Side, touch
+from partywall.analyse.beside import Costs, Judged, Side, touch
 from partywall.analyse.transfers import Parties
 from partywall.cli import commands
 from partywall.cli import map as command
@@ -587,7 +587,8 @@ def touched(
     number = lines.number
     judged = Judged(Kind.FOREGROUND, number, judgement, names.__getitem__)  # type: ignore[arg-type]
     one, other = two_sides()
-    return touch(one, other, lines, parties, [judged], at=3, threshold=0.01)
+    costs = Costs(one, other, lines, parties, at=3)
+    return touch(costs, [judged], threshold=0.01)
 
 
 def test_a_victims_transfers_are_what_neighbours_can_cause() -> None:

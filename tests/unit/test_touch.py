@@ -9,7 +9,7 @@ import pytest
 from recordings import party, recording, repeated, visits
 
 from partywall.analyse import transfers, verdict
-from partywall.analyse.beside import Judged, Side, touch
+from partywall.analyse.beside import Costs, Judged, Side, touch
 from partywall.analyse.judgement import Judgement
 from partywall.analyse.transfers import Lines, Parties
 from partywall.core.topology import Topology
@@ -89,10 +89,11 @@ def touched_by(
 
     own = judged(Kind.FOREGROUND, transfers.analyse(*given))
     late = judged(LATE, transfers.late(*given))
-    return touch(victim, neighbour, moving, parties, [own, late], at=at, threshold=threshold)
+    costs = Costs(victim, neighbour, moving, parties, at=at)
+    return touch(costs, [own, late], threshold=threshold)
 
 
-def costs(found: Touch) -> dict[str, float]:
+def told(found: Touch) -> dict[str, float]:
     """What each object costs."""
     return {one.object: one.transfers for one in found.objects}
 
@@ -168,7 +169,7 @@ def test_who_does_something_else_need_not_visit_as_often(slices: int) -> None:
     mine = visits(5, 200, 0, turns=200, returns=slices - 1, slices=slices)
     theirs = visits(5, 0, 600, turns=600, returns=slices - 1, slices=slices)
     of = [party(cpu, [theirs if cpu >= 4 else mine]) for cpu in range(8)]
-    assert costs(touched_by(of, 4, 64, slab=True)) == {"line5": pytest.approx(2)}
+    assert told(touched_by(of, 4, 64, slab=True)) == {"line5": pytest.approx(2)}
 
 
 def test_what_one_side_has_by_turns_is_not_shared() -> None:
@@ -189,7 +190,7 @@ def test_few_who_meet_are_as_many_as_were_measured() -> None:
         party(cpu, {0: [visits(5, 0, 10_000)], 4: [visits(5, 0, 100)]}.get(cpu, []))
         for cpu in range(8)
     ]
-    assert costs(touched_by(of, 4, 64, slab=True)) == {"line5": pytest.approx(0.25)}
+    assert told(touched_by(of, 4, 64, slab=True)) == {"line5": pytest.approx(0.25)}
 
 
 def test_variables_of_neighbours_cpus_are_as_many_as_they() -> None:
@@ -197,17 +198,17 @@ def test_variables_of_neighbours_cpus_are_as_many_as_they() -> None:
     of = [party(cpu, [visits(cpu, 0, 10)] if cpu >= 4 else mine) for cpu in range(8)]
     names = {number: f"runqueues of CPU {number}" for number in range(8)}
     found = touched_by(of, 4, 64, names=names)
-    assert costs(found) == {"runqueues of each CPU": pytest.approx(6.3)}
+    assert told(found) == {"runqueues of each CPU": pytest.approx(6.3)}
     # One's own is one, which all neighbours look at.
     theirs = [visits(number, 10, 0) for number in range(4)]
     of = [party(cpu, [visits(cpu, 0, 400)] if cpu < 4 else theirs) for cpu in range(8)]
     found = touched_by(of, 4, 64, names=names)
-    assert costs(found) == {"runqueues of each CPU": pytest.approx(4)}
+    assert told(found) == {"runqueues of each CPU": pytest.approx(4)}
 
 
 def test_what_a_victim_meets_by_chance_is_not_told() -> None:
     def found(reads: int, threshold: float = verdict.THRESHOLD) -> dict[str, float]:
-        return costs(touched([visits(5, reads, 0)], [visits(5, 0, 900)], threshold=threshold))
+        return told(touched([visits(5, reads, 0)], [visits(5, 0, 900)], threshold=threshold))
 
     assert found(1) == {}
     assert found(2) == {"line5": pytest.approx(0.02)}
@@ -223,7 +224,7 @@ def test_what_a_neighbour_left_for_ones_own_cpu_takes_nothing_from_it() -> None:
 
     def found(cpu: int) -> float:
         left = party(cpu, [visits(5, 0, 100, kind=LATE)], thread=3)
-        return costs(touched_by([*own, *others, left], 2, 3))["line5"]
+        return told(touched_by([*own, *others, left], 2, 3))["line5"]
 
     # Of each 100 operations the one with 100 visits pays 20 or 100, the other one all its 4.
     assert found(0) == pytest.approx((0.2 + 0.04) / 2)
