@@ -264,36 +264,3 @@ def test_a_round_that_can_not_be_analysed_is_a_failure_of_its_own(
     assert "could not be analysed: FaultError: cannot find memory segment" in found.message
     assert found.hint is not None
     assert "test_sitting.py:" in found.hint
-
-
-@pytest.mark.parametrize("window", [SIGNAL.window, 3])
-def test_each_victim_is_judged_by_its_own_window(
-    how: Plan, monkeypatch: pytest.MonkeyPatch, window: int
-) -> None:
-    class Analysis:
-        def __init__(self, workload: Workload) -> None:
-            self._workload = workload
-
-        def touches(self, sides: tuple[Any, Any]) -> tuple[Touch, Touch]:
-            first, second = (
-                Touch(
-                    victim=one.title,
-                    neighbour=other.title,
-                    transfers=self._workload.window,
-                    objects=[],
-                )
-                for one, other in (sides, sides[::-1])
-            )
-            return first, second
-
-    monkeypatch.setattr(Plan, "analysis", lambda self, *told: Analysis(self.workload))
-    monkeypatch.setattr(sitting, "check_windows", lambda *told: None)
-    other = COPY_UP.model_copy(update={"window": window})
-    nothing: Any = None
-    pair = Round(SIGNAL, other, 2)
-    found = sitting._analysed(nothing, nothing, lambda: nothing, how, pair, "")
-    assert isinstance(found, tuple)
-    assert [(one.victim, one.neighbour, one.transfers) for one in found] == [
-        ("signal", "overlay/copy-up", SIGNAL.window),
-        ("overlay/copy-up", "signal", window),
-    ]

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from recordings import party, recording, repeated, visits
 
@@ -12,6 +14,8 @@ from partywall.analyse import transfers, verdict
 from partywall.analyse.beside import Costs, Judged, Side, touch
 from partywall.analyse.judgement import Judgement
 from partywall.analyse.transfers import Lines, Parties
+from partywall.analyse.work import Setting
+from partywall.analyse.workload import Analysis
 from partywall.core.topology import Topology
 from partywall.record.recording import Kind, Party
 from partywall.results.lines import LineObject
@@ -229,3 +233,53 @@ def test_what_a_neighbour_left_for_ones_own_cpu_takes_nothing_from_it() -> None:
     # Of each 100 operations the one with 100 visits pays 20 or 100, the other one all its 4.
     assert found(0) == pytest.approx((0.2 + 0.04) / 2)
     assert found(2) == pytest.approx((1 + 0.04) / 2)
+
+
+class Judging:
+    """Work of which a judgement by the window of 20 operations or more finds a wall."""
+
+    def __init__(self, lines: Lines, setting: Setting) -> None:
+        self.lines, self._setting = lines, setting
+
+    def told_by(self, lines: Lines, setting: Setting) -> Judging:
+        """The same by another setting."""
+        return Judging(lines, setting)
+
+    def to_touch(self, costs: Costs) -> Judged:
+        """All lines, which move so often by their setting."""
+        setting = self._setting
+        assert setting.operations == 4 * setting.window == 4 * costs.victim.window
+        judgement = SimpleNamespace(
+            walls=self.lines.between_at * setting.operations > 0,
+            back=np.ones((len(self.lines.number), 4), bool),
+            grows=np.ones(len(self.lines.number), bool),
+            part=self.lines.between * setting.window / WINDOW,
+        )
+        name = f"window {setting.window}"
+        return Judged(Kind.FOREGROUND, self.lines.number, judgement, lambda _: name)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("window", [WINDOW, 25])
+def test_each_victim_is_judged_by_its_own_window(window: int) -> None:
+    whole = recording(*(party(cpu, [visits(5, 0, 100)]) for cpu in range(4)))
+    parties = Parties.of(whole, 1)
+    lines = transfers.analyse(transfers.visits(whole).moving(), parties, 4 * WINDOW, ran=4, at=3)
+    setting = Setting(
+        parties=parties,
+        topology=Topology(4, 1),
+        scope="between",
+        window=WINDOW,
+        operations=4 * WINDOW,
+        threshold=verdict.THRESHOLD,
+        at=3,
+    )
+    analysis = object.__new__(Analysis)
+    late = transfers.late(transfers.visits(whole).moving(), parties, 4 * WINDOW, ran=4, at=3)
+    analysis._setting, analysis._lines = setting, lines
+    analysis._own, analysis._late = Judging(lines, setting), Judging(late, setting)  # type: ignore[assignment]
+    found = analysis.touches((Side("one", range(2), WINDOW), Side("other", range(2, 4), window)))
+    assert [told(each) for each in found] == [
+        {f"window {WINDOW}": pytest.approx(1)},
+        # The two others do one operation each for one of its own.
+        {f"window {window}": pytest.approx(min(WINDOW / window, 2))},
+    ]
