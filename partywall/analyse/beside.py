@@ -52,8 +52,10 @@ class Costs:
     if it counts beside the foreground, as elsewhere. A kernel thread in charged work that is
     nobody's is neither a victim nor a neighbour.
 
-    ``ran`` and ``at``: by kind of work, with as many neighbours as ran and as there are to be;
-    shape (lines,) each, ``number`` as `Visits` has it. ``more``: how many times as many.
+    ``met``: by kind of work, how often neighbours came to each line in their windows so that it
+    may have cost a victim anything, of deferred work in both; shape (lines,). ``number``: as
+    `Visits` has it. ``more``: how
+    many neighbours there are to be for each that ran.
     """
 
     def __init__(
@@ -69,7 +71,8 @@ class Costs:
         # What a container left for later, and another one's CPU did, is no process of its.
         self.processes = int(np.count_nonzero(parties.thread[self._mine] == 0))
         own, both = counted(lines), counted(lines, late=True)
-        self.ran, self.at = (self._of(own, both, times) for times in (1.0, self.more))
+        self._ran, self._at = (self._of(own, both, times) for times in (1.0, self.more))
+        self.met = {Kind.FOREGROUND: self._met(own), Kind.DEFERRED: self._met(both)}
 
     def _of(self, own: list[Array], both: list[Array], times: float) -> dict[Kind, Array]:
         moved = self._moved(own, times)
@@ -77,7 +80,7 @@ class Costs:
         return {Kind.FOREGROUND: moved, Kind.DEFERRED: late}
 
     def _moved(self, counts: list[Array], times: float) -> Array:
-        """Transfers of each line for one process of a victim's, on average.
+        """Transfers per operation, of each line (rows) for each party of a victim's.
 
         ``counts``: as `counted` has them; ``times``: how many neighbours there are for each
         that ran.
@@ -94,54 +97,85 @@ class Costs:
         theirs_read, theirs_wrote = in_holds([*of[:3], np.broadcast_to(loose, of[0].shape)], alone)
         read, written = in_holds([*by[:3], of[3]], alone)
         visited = theirs_read + theirs_wrote
-        found = np.minimum(written, visited) + np.minimum(read, theirs_wrote)
-        return np.asarray(found.sum(axis=1) / self.processes)
+        return np.asarray(np.minimum(written, visited) + np.minimum(read, theirs_wrote))
 
-    def is_neighbours(self, cpu: int) -> bool:
-        """Whether a CPU is a neighbour's."""
+    def _met(self, counts: list[Array]) -> Array:
+        reads, writes, *_ = counts
+        wrote = writes[:, self._mine].any(axis=1)
+        came = np.where(wrote, reads[:, self._theirs].sum(axis=1), 0)
+        return np.asarray(came + writes[:, self._theirs].sum(axis=1))
+
+    def at(self, kind: Kind) -> Array:
+        """Return transfers of each line for one process of a victim's, at that number."""
+        return np.asarray(self._at[kind].sum(axis=1) / self.processes)
+
+    def of(self, kind: Kind, line: int, cpu: int | None, *, grows: bool) -> tuple[float, float]:
+        """Return a line's transfers for one process of a victim's, as ran and at that number.
+
+        ``cpu``: whose variable lies there, if it is one that each CPU has. Those of neighbours'
+        are as many as these; a victim has no other victims, and none of their CPUs.
+        ``grows``: more come to it with more neighbours.
+        """
+        whose = self._parties.container[self._mine]
+        chosen = np.ones(len(whose), bool)
+        times = self._at if grows else self._ran
+        more = 1.0
+        if cpu is not None:
+            container = self._container_of(cpu)
+            if container in self.victim.containers:
+                chosen = whose == container
+            elif container in self.neighbour.containers:
+                times, more = self._ran, self.more
+        ran, at = (
+            float(one[kind][line, chosen].sum() / self.processes) for one in (self._ran, times)
+        )
+        return ran, at * more
+
+    def _container_of(self, cpu: int) -> int:
         parties = self._parties
-        own = (parties.cpu == cpu) & (parties.thread == 0)
-        return bool(np.isin(parties.container[own], list(self.neighbour.containers)).any())
+        own = parties.container[(parties.cpu == cpu) & (parties.thread == 0)]
+        return int(own[0]) if len(own) else -1
 
 
 def touch(costs: Costs, judged: Iterable[Judged], *, threshold: float) -> Touch:
     """Return what neighbours do to a victim.
 
-    ``judged``: both kinds of work. Of a line that few of the neighbours share there are no more
-    than ran. What all of it is of an object counts if it is more than ``threshold``, and if
-    what was measured is once for each victim at least.
+    ``judged``: both kinds of work. Of a line that no more than half of the neighbours share
+    there are no more than ran. What all of it is of an object counts if it is more than
+    ``threshold``, and if it was met often enough to tell: once by each victim and once by
+    each neighbour, at least.
     A variable that each CPU has is one object here: on which CPUs a victim ran would make
-    it another beside others than beside its like. Those of neighbours' CPUs are as many as
-    there are to be.
+    it another beside others than beside its like.
     """
     victim, neighbour = costs.victim, costs.neighbour
-    seen: dict[str, float] = defaultdict(float)
-    found: dict[str, float] = defaultdict(float)
+    seen, found = defaultdict[str, float](float), defaultdict[str, float](float)
+    met: dict[str, dict[Kind, int]] = defaultdict(lambda: defaultdict(int))
     for one in judged:
         judgement = one.judgement
         grows = judgement.grows & _most(judgement, neighbour)
         for row in np.flatnonzero(judgement.walls & _both(judgement, victim, neighbour)).tolist():
-            line = np.searchsorted(costs.number, one.number[row])
+            line = int(np.searchsorted(costs.number, one.number[row]))
             part, full_name = float(judgement.part[row]), one.name(row)
-            cost = float(costs.ran[one.kind][line]) * part
-            if (cpu := cpu_of(full_name)) is not None and costs.is_neighbours(cpu):
-                cost_at = cost * costs.more
-            else:
-                cost_at = float(costs.at[one.kind][line]) * part if grows[row] else cost
-            seen[each_cpu(full_name)] += cost
-            found[each_cpu(full_name)] += cost_at
-    least = len(victim.containers) - ROUNDING
-    objects = [
-        Touched(object=name, transfers=rate)
+            ran, at = costs.of(one.kind, line, cpu_of(full_name), grows=bool(grows[row]))
+            name = each_cpu(full_name)
+            seen[name] += ran * part
+            found[name] += at * part
+            met[name][one.kind] += int(costs.met[one.kind][line])
+    enough = {
+        name
         for name, rate in found.items()
-        if rate > threshold and seen[name] * victim.window * costs.processes >= least
-    ]
+        if rate > threshold
+        and max(met[name].values()) >= len(neighbour.containers)
+        and seen[name] * victim.window * costs.processes >= len(victim.containers) - ROUNDING
+    }
+    objects = [Touched(object=name, transfers=found[name]) for name in enough]
     objects.sort(key=lambda one: (-one.transfers, one.object))
     return Touch(
         victim=victim.title,
         neighbour=neighbour.title,
         transfers=sum(one.transfers for one in objects),
         objects=objects,
+        seldom=sorted(name for name, rate in found.items() if rate > 0 and name not in enough),
     )
 
 

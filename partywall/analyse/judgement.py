@@ -26,6 +26,8 @@ _SELDOM = 0.25
 _ROUND = 0.25
 _TELLING = 8.0
 _ENTRIES = 8
+# Of those who do one thing while others do another, how many have to use a line alike.
+_ALIKE = 3
 # Of a table in which each has lines that no other container visits: those lines, and the visits.
 _APART = 0.75
 
@@ -113,7 +115,8 @@ class Judgement:
     ``back``, shape (lines, sharers): who shares the line. ``grows``, bool: it moves more with
     more containers; ``part``: of what was reckoned, how much it moves by what was seen.
 
-    ``sides``: the sharers who do one thing, and those who do another; none if all do the same.
+    ``sides``: the sharers who do one thing, and those who do another, each with the operations
+    of a window; none if all do the same.
     ``in_turn``: as `in_turn` returns it. ``after``: as `after_others` does; None if not known.
     ``objects``: of each line (by its row) that has been looked up, the object. ``look``: of a
     row, the same with whether it is freed, which takes long to tell.
@@ -128,7 +131,7 @@ class Judgement:
         *,
         window: int,
         threshold: float,
-        sides: Sequence[range] = (),
+        sides: Sequence[tuple[range, int]] = (),
         in_turn: float | None = None,
         after: Array | None = None,
         objects: Mapping[int, LineObject],
@@ -160,7 +163,12 @@ class Judgement:
         # Nobody comes back in a slice before which nobody else worked.
         chance, expected = np.minimum(chance, after), np.minimum(expected, after)
         told = (slices >= verdict.FEW_SLICES) & (after >= verdict.FEW_SLICES - 1)
-        back = verdict.comes_back(lines.turns, returns, expected, window) & told
+        # Of each sharer, and of each party.
+        self._windows = np.full(self.sharers, window)
+        for those, operations in sides:
+            self._windows[those.start : those.stop] = operations
+        windows = np.where(own, self._windows[groups], window)
+        back = verdict.comes_back(lines.turns, returns, expected, windows) & told
         # What comes round is visited in few of the slices.
         untold = ~told & verdict.all_through(lines.turns, lines.slices, slices)
         returned = (lines.turns > 0) & ((returns > 0) | untold)
@@ -174,9 +182,9 @@ class Judgement:
         # Turns in a slice.
         self._in_slice = np.where(enough, lines.turns / np.maximum(lines.slices, 1), 0.0)
         self._each = returns, chance
-        even = self._evenly(once > 0, window, sides) & ~_rounds(*self._told)[:, None]
+        even = self._evenly(once > 0, sides) & ~_rounds(*self._told)[:, None]
         self._back = (came > 0) | even
-        self._window, self._threshold, self._operations = window, threshold, lines.operations
+        self._threshold, self._operations = threshold, lines.operations
         self._raw = lines.between if between else lines.within
         self._raw_at = lines.between_at if between else lines.within
         self._seen = lines.seen_crossed if between else lines.seen
@@ -204,7 +212,7 @@ class Judgement:
         rounds, passed = self._comes_round(static & array, self._tables(objects))
         static &= ~rounds
         # No other variable comes round again as another: turns are enough.
-        often = self._turns >= verdict.least_turns(self._window)
+        often = self._turns >= verdict.least_turns(self._windows)
         back = np.where(static[:, None], often, self._back)
         # Who comes back to any line of a table shares all the others. Where no line is
         # visited often, others seldom do so in between as well; but of what is handed
@@ -213,7 +221,7 @@ class Judgement:
             self._together(counts) for counts in (self._turns, self._returns, self._expected, back)
         )
         some = np.maximum(expected * _SELDOM, 1.0)
-        seldom = verdict.comes_back(turns, returns, some, self._window)
+        seldom = verdict.comes_back(turns, returns, some, self._windows)
         whole = verdict.sharing((came > 0) | seldom)[self.objects]
         theirs = np.where(most & (whole != verdict.HANDED_OVER), verdict.ALL, whole)
         own = verdict.sharing(back)
@@ -240,14 +248,20 @@ class Judgement:
             threshold=self._threshold,
         )
 
-    def _evenly(self, returned: Array, window: int, sides: Sequence[range]) -> Array:
-        """`verdict.evenly` among those who do the same; of one alone it tells nothing."""
-        if any(len(side) < 2 for side in sides):
-            sides = ()
+    def _evenly(self, returned: Array, sides: Sequence[tuple[range, int]]) -> Array:
+        """`verdict.evenly` among those who do the same.
+
+        Memory that is handed on comes to two of a few now and then, on either side; so of
+        sides of one or two it tells nothing, and all are taken together.
+        """
+        alone = bool(sides) and all(len(those) >= _ALIKE for those, _ in sides)
+        every = sides if alone else [(range(self.sharers), int(self._windows.min()))]
         found = np.zeros(returned.shape, bool)
-        for side in sides or [range(self.sharers)]:
-            those = slice(side.start, side.stop)
-            found[:, those] = verdict.evenly(self._turns[:, those], returned[:, those], window)
+        for those, window in every:
+            part = slice(those.start, those.stop)
+            found[:, part] = verdict.evenly(
+                self._turns[:, part], returned[:, part], window, _ALIKE if alone else 2
+            )
         return found
 
     def _those(self, objects: Mapping[int, LineObject], of: Callable[[LineObject], bool]) -> Array:

@@ -35,13 +35,14 @@ ROUNDING = 1e-6
 """Less than any line can lack of one move for each: rates are quotients of whole numbers."""
 
 
-def least_turns(window: int) -> int:
+def least_turns(window: int | Array) -> Array:
     """Return in how many turns a party has to visit a line to be one that comes back.
 
-    ``window``: operations of each process in it. A turn is a stretch of its own work:
-    what it makes, uses and drops it visits in two or three, if these are short.
+    ``window``: operations of each process in it; shape (parties,) if not all do as many. A
+    turn is a stretch of its own work: what it makes, uses and drops it visits in two or three,
+    if these are short.
     """
-    return min(_COMES_BACK, max(2, window))
+    return np.asarray(np.clip(window, 2, _COMES_BACK))
 
 
 def limit(threshold: float, window: int) -> float:
@@ -50,7 +51,7 @@ def limit(threshold: float, window: int) -> float:
     In a short window even a line that is visited as seldom as `least_turns` allows
     has more than ``threshold``.
     """
-    return max(threshold, least_turns(window) / window)
+    return max(threshold, float(least_turns(window)) / window)
 
 
 def slices(seen: Array) -> Array:
@@ -120,27 +121,29 @@ def all_through(turns: Array, seen: Array, slices: Array) -> Array:
     return np.asarray((slices < FEW_SLICES) | (seen >= _THROUGH * fair))
 
 
-def comes_back(turns: Array, returns: Array, expected: Array, window: int) -> Array:
+def comes_back(turns: Array, returns: Array, expected: Array, window: int | Array) -> Array:
     """Return which parties come back to which lines; bool, shape (lines, parties).
 
-    ``expected``: from `expected_returns`. What was handed over and came round again
-    later, as the slab's objects do, is visited in one slice over and over and not in
-    the next: a party that came back half as often as chance has it, at least, comes back.
+    ``window``: as in `least_turns`; ``expected``: from `expected_returns`. What was handed
+    over and came round again later, as the slab's objects do, is visited in one slice over and
+    over and not in the next: a party that came back half as often as chance has it, at least,
+    comes back.
     """
     return np.asarray((turns >= least_turns(window)) & (returns >= expected / 2))
 
 
-def evenly(turns: Array, returned: Array, window: int) -> Array:
+def evenly(turns: Array, returned: Array, window: int, least: int = 2) -> Array:
     """Return which sharers use a line as much as any; bool, shape (lines, sharers).
 
-    Only of lines that half of them so use. ``turns``: of each sharer; ``returned``: bool,
-    whether it came back at least once, or the emulator ran it in too few slices to tell.
+    Only of lines that half of them so use, and ``least`` of them. ``turns``: of each sharer;
+    ``returned``: bool, whether it came back at least once, or the emulator ran it in too few
+    slices to tell.
     Containers that do the same use what they share alike, in one phase of an operation
     or in all of it; what comes round in the slab is one's for many operations.
     """
-    least = np.maximum(turns.max(axis=1, initial=0) / 2, least_turns(window))
-    alike = returned & (turns >= least[:, None])
-    enough = alike.sum(axis=1) >= max(2, turns.shape[1] / 2)
+    much = np.maximum(turns.max(axis=1, initial=0) / 2, least_turns(window))
+    alike = returned & (turns >= much[:, None])
+    enough = alike.sum(axis=1) >= max(least, turns.shape[1] / 2)
     return np.asarray(alike & enough[:, None])
 
 

@@ -119,7 +119,7 @@ class Work:
         return {row: self.object_at(int(self.lines.number[row]) << LINE_SHIFT) for row in rows}
 
     def judged(
-        self, scope: Scope, objects: dict[int, LineObject], sides: Sequence[range] = ()
+        self, scope: Scope, objects: dict[int, LineObject], sides: Sequence[tuple[range, int]] = ()
     ) -> Judgement:
         """Return the judgement on all lines; ``objects``: as `objects` has them.
 
@@ -277,8 +277,8 @@ class Work:
         Lines are looked up that move most, or cost the victim most.
         """
         here = np.isin(costs.number, self.lines.number)
-        rows = dict.fromkeys([*_most_of(costs.at[self._kind][here]), *_most_of(self.total)])
-        sides = (costs.victim.containers, costs.neighbour.containers)
+        rows = dict.fromkeys([*_most_of(costs.at(self._kind)[here]), *_most_of(self.total)])
+        sides = [(side.containers, side.window) for side in (costs.victim, costs.neighbour)]
         judged = self.judged("between", self._objects(rows), sides)
         return Judged(self._kind, self.lines.number, judged, lambda row: self.name(row).object.name)
 

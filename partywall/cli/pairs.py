@@ -28,23 +28,26 @@ def show(
 
     It is written first, as who reads may end the program, and shown if it can't be kept.
     """
-    unsaved: PartywallError | None = None
+    unsaved: list[PartywallError] = []
     try:
         if output is not None:
             store.write(found, output)
+    except PartywallError as failure:
+        unsaved.append(failure)
+    try:
         if html_file is not None:
             # Templates take a while to load.
             from partywall.report.html import beside as page  # noqa: PLC0415
 
             cache.write_whole(html_file, page.render(found))
     except PartywallError as failure:
-        unsaved = failure
+        unsaved.append(failure)
     if as_json:
         click.echo(document.dump(found), nl=False)
     else:
         paged(lambda console: view.render(found, console, everything=everything))
-    if unsaved is not None:
-        raise unsaved
+    if unsaved:
+        raise unsaved[0]
 
 
 def saved(files: Sequence[Path]) -> Beside | None:

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from partywall.results.document import Document, Model
+from partywall.results.document import Document, Model, reads
 from partywall.results.failures import Failure
 from partywall.results.setting import Environment, KernelId
 
-SCHEMA: Final = "partywall.beside/1"
+SCHEMA: Final = "partywall.beside/2"
 
 
 class Touched(Model):
@@ -31,12 +31,18 @@ class Touch(Model):
     neighbour: str
     transfers: float = Field(description="Per operation of the victim, on what is shared.")
     objects: list[Touched] = Field(description="The worst first.")
+    seldom: list[str] = Field(
+        default_factory=list,
+        description="Objects where they meet too seldom, or too little, to be told above.",
+    )
 
 
 class Beside(Document):
     """All pairs of operations that were run beside each other on one kernel."""
 
-    schema_: Literal["partywall.beside/1"] = Field(default=SCHEMA, alias="schema")
+    schema_: Annotated[Literal["partywall.beside/2"], reads("partywall.beside/1", SCHEMA)] = Field(
+        default=SCHEMA, alias="schema"
+    )
     created: str = Field(description="UTC, ISO 8601.")
     kernel: KernelId
     environment: Environment
@@ -62,10 +68,12 @@ class Beside(Document):
     def new(self) -> list[Touch]:
         """What no operation shows by itself, the worst first.
 
-        The victim meets others there at an object that it does not meet its like at. Of
-        those in `unknown` nothing can be said.
+        The victim meets others there at an object that it does not meet its like at, not even
+        seldom. Of those in `unknown` nothing can be said.
         """
-        own = {t.victim: {o.object for o in t.objects} for t in self.touches if _same(t)}
+        own = {
+            t.victim: {*(o.object for o in t.objects), *t.seldom} for t in self.touches if _same(t)
+        }
         found = [
             t.model_copy(update={"objects": fresh, "transfers": sum(o.transfers for o in fresh)})
             for t in self.touches

@@ -110,7 +110,7 @@ def test_the_matrix_tells_no_wall_from_not_measured() -> None:
     assert "share no line" not in text
     (row,) = re.findall(r">pipe</th>(.*?)</tr>", text, re.DOTALL)
     assert re.sub(r"<[^>]*>", "|", row).strip() == "|2.00|||"
-    assert "0.010 or less, where both share something" in text
+    assert "no object that costs more than 0.010" in text
     (row,) = re.findall(r">fork</th>(.*?)</tr>", text, re.DOTALL)
     assert row.count('title="not measured: it broke"') == 1
     assert row.count('title="not measured') == 2
@@ -125,6 +125,13 @@ def test_the_matrix_marks_what_only_a_pair_shows() -> None:
         "1.50*",
         "1.00",
     ]
+
+
+def test_what_one_meets_its_like_at_too_seldom_to_tell_is_nothing_new() -> None:
+    like = met("pipe", "pipe", label=2.0).model_copy(update={"seldom": ["other"]})
+    found = pairs(["pipe"], ["dup"], met("pipe", "dup", label=1.0, other=0.02), like)
+    assert found.new == []
+    assert "*</td>" not in matrix.render(found)
 
 
 def test_why_a_pair_was_not_measured_is_told_of_both() -> None:

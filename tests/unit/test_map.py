@@ -550,7 +550,7 @@ def test_pairs_are_told_in_words_and_as_a_matrix() -> None:
     text = matrix.render(PAIRS)
     assert text.count("<tr>") >= 3
     assert "dup beside pipe: label 1" in text
-    assert document.dump(PAIRS).startswith('{\n "schema": "partywall.beside/1"')
+    assert document.dump(PAIRS).startswith('{\n "schema": "partywall.beside/2"')
 
 
 class FakeJudgement:

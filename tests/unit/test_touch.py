@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 
@@ -50,6 +51,7 @@ def touched_by(
     names: Mapping[int, str] | None = None,
     threshold: float = verdict.THRESHOLD,
     slab: bool = False,
+    windows: tuple[int, int] = (WINDOW, WINDOW),
 ) -> Touch:
     """What containers from ``half`` on do to those before, each with a CPU.
 
@@ -58,8 +60,10 @@ def touched_by(
     whole = recording(*of)
     count = sum(not one.thread for one in of)
     victim, neighbour = (
-        Side(title, numbers, WINDOW)
-        for title, numbers in (("victim", range(half)), ("neighbour", range(half, count)))
+        Side(title, numbers, window)
+        for title, numbers, window in zip(
+            ("victim", "neighbour"), (range(half), range(half, count)), windows, strict=True
+        )
     )
     parties = Parties.of(whole, 1)
     moving = transfers.visits(whole).moving()
@@ -85,7 +89,7 @@ def touched_by(
             "between",
             window=WINDOW,
             threshold=threshold,
-            sides=(victim.containers, neighbour.containers),
+            sides=[(side.containers, side.window) for side in (victim, neighbour)],
             objects=objects,
             look=objects.__getitem__,
         )
@@ -183,7 +187,7 @@ def test_what_one_side_has_by_turns_is_not_shared() -> None:
         party(cpu, [theirs if cpu >= 4 else mine] if cpu in (0, 4, 5) else []) for cpu in range(8)
     ]
     assert touched_by(of, 4, 64, slab=True).objects == []
-    # Of one on either side nobody can tell.
+    # Of one or two on either side nobody can tell.
     pair = [party(0, [mine]), party(1, [theirs])]
     assert touched_by(pair, 1, 64, slab=True).objects == []
 
@@ -222,6 +226,46 @@ def test_what_a_victim_meets_by_chance_is_not_told() -> None:
     assert touched_by(of, 2, 3, threshold=0.001).objects == []
 
 
+def test_what_a_neighbour_came_to_once_is_not_told() -> None:
+    """However many there are to be: so often somebody comes by, or never again."""
+    mine, once = [visits(5, 0, WINDOW)], [visits(5, 1, 0)]
+    of = [party(cpu, {6: once, 7: once}.get(cpu, mine if cpu < 4 else [])) for cpu in range(8)]
+    found = touched_by(of, 4, 64)
+    assert (found.objects, found.seldom) == ([], ["line5"])
+    of = [party(cpu, mine if cpu < 4 else once) for cpu in range(8)]
+    assert told(touched_by(of, 4, 64)) == {"line5": pytest.approx(0.63)}
+
+
+def test_a_victim_has_no_fellows_and_none_of_their_cpus() -> None:
+    """Who writes each CPU's variable meets 63 neighbours at its own, and one at each of theirs."""
+    every = [visits(number, 0, WINDOW) for number in range(8)]
+    names = {number: f"runqueues of CPU {number}" for number in range(8)}
+    found = touched_by([party(cpu, every) for cpu in range(8)], 4, 64, names=names)
+    assert told(found) == {"runqueues of each CPU": pytest.approx(1 + 63)}
+
+
+def test_each_side_comes_back_by_its_own_window() -> None:
+    """Three turns in one operation are many, and in 100 few."""
+    whose = {4: [visits(5, 0, 3)], 5: [visits(5, 0, 3)], 6: [], 7: []}
+    of = [party(cpu, whose.get(cpu, [visits(5, 0, 300)])) for cpu in range(8)]
+    assert told(touched_by(of, 4, 64, slab=True)) == {}
+    found = touched_by(of, 4, 64, slab=True, windows=(WINDOW, 1))
+    assert told(found) == {"line5": pytest.approx(3)}
+
+
+def test_memory_that_is_handed_on_is_shared_by_neither_side() -> None:
+    """Of 300 objects each is used by four of eight, one after the other."""
+    chance = random.Random(1)
+    rows: dict[int, list[tuple[int, ...]]] = {cpu: [] for cpu in range(8)}
+    for number in range(300):
+        for cpu in chance.sample(range(8), 4):
+            turns = chance.randint(2, 6) * (1 if cpu < 4 else 6)
+            rows[cpu].append(visits(number, 0, turns, turns=turns, returns=0, slices=1))
+    names = {number: f"object{number}" for number in range(300)}
+    found = touched_by([party(cpu, rows[cpu]) for cpu in rows], 4, 64, slab=True, names=names)
+    assert len(found.objects) + len(found.seldom) <= 3
+
+
 def test_what_a_neighbour_left_for_ones_own_cpu_takes_nothing_from_it() -> None:
     own = [party(0, [visits(5, 0, 100)]), party(1, [visits(5, 0, 4)])]
     others = [party(cpu, [visits(5, 0, 10)]) for cpu in (2, 3)]
@@ -236,7 +280,7 @@ def test_what_a_neighbour_left_for_ones_own_cpu_takes_nothing_from_it() -> None:
 
 
 class Judging:
-    """Work of which a judgement by the window of 20 operations or more finds a wall."""
+    """Work all of whose lines are walls, and move as their setting has it."""
 
     def __init__(self, lines: Lines, setting: Setting) -> None:
         self.lines, self._setting = lines, setting
