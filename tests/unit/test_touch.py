@@ -15,7 +15,7 @@ from partywall.analyse import transfers, verdict
 from partywall.analyse.beside import Costs, Judged, Side, touch
 from partywall.analyse.judgement import Judgement
 from partywall.analyse.transfers import Lines, Parties
-from partywall.analyse.work import Setting
+from partywall.analyse.work import Setting, Work
 from partywall.analyse.workload import Analysis
 from partywall.core.topology import Topology
 from partywall.record.recording import Kind, Party
@@ -327,3 +327,52 @@ def test_each_victim_is_judged_by_its_own_window(window: int) -> None:
         # The two others do one operation each for one of its own.
         {f"window {window}": pytest.approx(min(WINDOW / window, 2))},
     ]
+
+
+def test_what_costs_a_victim_is_looked_up_however_little_of_all_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A thousandth of all is not looked up for its own sake, and what has no object is no wall."""
+    mine, theirs = [visits(5, 0, WINDOW)], [visits(5, 0, WINDOW), visits(7, 0, 10**6)]
+    whole = recording(*(party(cpu, mine if cpu < 4 else theirs) for cpu in range(8)))
+    parties = Parties.of(whole, 1)
+    setting = Setting(
+        parties=parties,
+        topology=Topology(8, 1),
+        scope="between",
+        window=WINDOW,
+        operations=8 * WINDOW,
+        threshold=verdict.THRESHOLD,
+        at=8,
+    )
+    moving = transfers.visits(whole).moving()
+    work = object.__new__(Work)
+    work._recorded, work._kind = whole, Kind.FOREGROUND
+    looked_up: list[int] = []
+
+    def object_at(_: Work, line: int) -> LineObject:
+        looked_up.append(line >> 6)
+        return named(line >> 6)
+
+    monkeypatch.setattr(Work, "object_at", object_at)
+    monkeypatch.setattr(Work, "name", lambda _, row: SimpleNamespace(object=named(row)))
+    lines = transfers.analyse(moving, parties, 8 * WINDOW, ran=8, at=8)
+    now = work.told_by(lines, setting)
+    assert not hasattr(work, "lines")
+    sides = Side("victim", range(4), WINDOW), Side("neighbour", range(4, 8), WINDOW)
+    judged = now.to_touch(Costs(*sides, moving, parties, at=8))
+    assert looked_up == [5, 7]
+    assert judged.judgement.walls.tolist() == [True, True]
+    assert judged.number.tolist() == [5, 7]
+
+
+def named(number: int) -> LineObject:
+    """A variable that has a line by itself."""
+    return LineObject(
+        kind="global",
+        name=f"line{number}",
+        address=f"{number << 6:#x}",
+        size=64,
+        line=0,
+        state="static",
+    )
