@@ -54,8 +54,7 @@ class Costs:
 
     ``met``: by kind of work, how often neighbours came to each line in their windows so that it
     may have cost a victim anything, of deferred work in both; shape (lines,). ``number``: as
-    `Visits` has it. ``more``: how
-    many neighbours there are to be for each that ran.
+    `Visits` has it. ``more``: how many neighbours there are to be for each that ran.
     """
 
     def __init__(
@@ -140,10 +139,10 @@ class Costs:
 def touch(costs: Costs, judged: Iterable[Judged], *, threshold: float) -> Touch:
     """Return what neighbours do to a victim.
 
-    ``judged``: both kinds of work. Of a line that no more than half of the neighbours share
-    there are no more than ran. What all of it is of an object counts if it is more than
-    ``threshold``, and if it was met often enough to tell: once by each victim and once by
-    each neighbour, at least.
+    ``judged``: both kinds of work. A line that fewer than half of the neighbours share is met
+    by no more than ran. What an object costs in all counts if it is more than ``threshold``,
+    and if it was met often enough to tell: as often as there are victims, and as there are
+    neighbours, at least.
     A variable that each CPU has is one object here: on which CPUs a victim ran would make
     it another beside others than beside its like.
     """
@@ -168,15 +167,22 @@ def touch(costs: Costs, judged: Iterable[Judged], *, threshold: float) -> Touch:
         and max(met[name].values()) >= len(neighbour.containers)
         and seen[name] * victim.window * costs.processes >= len(victim.containers) - ROUNDING
     }
-    objects = [Touched(object=name, transfers=found[name]) for name in enough]
-    objects.sort(key=lambda one: (-one.transfers, one.object))
+    objects = _worst_first(Touched(object=name, transfers=found[name]) for name in enough)
     return Touch(
         victim=victim.title,
         neighbour=neighbour.title,
         transfers=sum(one.transfers for one in objects),
         objects=objects,
-        seldom=sorted(name for name, rate in found.items() if rate > 0 and name not in enough),
+        seldom=_worst_first(
+            Touched(object=name, transfers=rate)
+            for name, rate in found.items()
+            if rate > 0 and name not in enough
+        ),
     )
+
+
+def _worst_first(objects: Iterable[Touched]) -> list[Touched]:
+    return sorted(objects, key=lambda one: (-one.transfers, one.object))
 
 
 def _columns(parties: Parties, side: Side) -> Array:

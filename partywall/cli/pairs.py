@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from partywall.cli.options import paged
+from partywall.cli.options import paged, say
 from partywall.core import cache
 from partywall.core.errors import PartywallError, UsageProblem
 from partywall.report import beside as view
@@ -46,8 +46,10 @@ def show(
         click.echo(document.dump(found), nl=False)
     else:
         paged(lambda console: view.render(found, console, everything=everything))
+    for failure in unsaved[:-1]:
+        say(failure)
     if unsaved:
-        raise unsaved[0]
+        raise unsaved[-1]
 
 
 def saved(files: Sequence[Path]) -> Beside | None:

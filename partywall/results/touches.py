@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
@@ -12,6 +13,10 @@ from partywall.results.failures import Failure
 from partywall.results.setting import Environment, KernelId
 
 SCHEMA: Final = "partywall.beside/2"
+
+
+MORE: Final = 8
+"""Times as much as what was met too seldom to tell is no chance."""
 
 
 class Touched(Model):
@@ -31,9 +36,9 @@ class Touch(Model):
     neighbour: str
     transfers: float = Field(description="Per operation of the victim, on what is shared.")
     objects: list[Touched] = Field(description="The worst first.")
-    seldom: list[str] = Field(
+    seldom: list[Touched] = Field(
         default_factory=list,
-        description="Objects where they meet too seldom, or too little, to be told above.",
+        description="Where they meet too seldom, or too little, to be told above.",
     )
 
 
@@ -68,17 +73,15 @@ class Beside(Document):
     def new(self) -> list[Touch]:
         """What no operation shows by itself, the worst first.
 
-        The victim meets others there at an object that it does not meet its like at, not even
-        seldom. Of those in `unknown` nothing can be said.
+        The victim meets others there at an object that it does not meet its like at, or
+        `MORE` times less, too seldom to be told. Of those in `unknown` nothing can be said.
         """
-        own = {
-            t.victim: {*(o.object for o in t.objects), *t.seldom} for t in self.touches if _same(t)
-        }
+        own = {t.victim: _least(t) for t in self.touches if _same(t)}
         found = [
             t.model_copy(update={"objects": fresh, "transfers": sum(o.transfers for o in fresh)})
             for t in self.touches
             if not _same(t) and t.victim in own
-            if (fresh := [o for o in t.objects if o.object not in own[t.victim]])
+            if (fresh := [o for o in t.objects if o.transfers > own[t.victim].get(o.object, 0.0)])
         ]
         return sorted(found, key=lambda t: (-t.transfers, t.victim, t.neighbour))
 
@@ -94,6 +97,12 @@ class Beside(Document):
         That could not be measured; a result of an older version may not have tried.
         """
         return [one for one in self.victims if self.of(one, one) is None]
+
+
+def _least(like: Touch) -> dict[str, float]:
+    """Return how much an object has to cost beside others to be new, by its name."""
+    seldom = {one.object: one.transfers * MORE for one in like.seldom}
+    return seldom | {one.object: inf for one in like.objects}
 
 
 def _same(touch: Touch) -> bool:

@@ -23,7 +23,7 @@ from partywall.measure import beside
 from partywall.measure.run import Wanted
 from partywall.report import beside as view
 from partywall.report.html import beside as matrix
-from partywall.results.touches import Beside
+from partywall.results.touches import Beside, Touched
 
 
 def printed(found: Beside) -> str:
@@ -127,11 +127,15 @@ def test_the_matrix_marks_what_only_a_pair_shows() -> None:
     ]
 
 
-def test_what_one_meets_its_like_at_too_seldom_to_tell_is_nothing_new() -> None:
-    like = met("pipe", "pipe", label=2.0).model_copy(update={"seldom": ["other"]})
-    found = pairs(["pipe"], ["dup"], met("pipe", "dup", label=1.0, other=0.02), like)
-    assert found.new == []
-    assert "*</td>" not in matrix.render(found)
+@pytest.mark.parametrize(("cost", "is_new"), [(0.02, False), (0.09, True), (189.0, True)])
+def test_what_one_meets_its_like_at_too_seldom_to_tell_is_new_if_it_is_much(
+    cost: float, is_new: bool
+) -> None:
+    seldom = [Touched(object="other", transfers=0.01)]
+    like = met("pipe", "pipe", label=2.0).model_copy(update={"seldom": seldom})
+    found = pairs(["pipe"], ["dup"], met("pipe", "dup", label=1.0, other=cost), like)
+    assert [one.transfers for one in found.new] == ([cost] if is_new else [])
+    assert ("*</td>" in matrix.render(found)) == is_new
 
 
 def test_why_a_pair_was_not_measured_is_told_of_both() -> None:

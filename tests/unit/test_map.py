@@ -687,10 +687,11 @@ def test_pairs_that_were_kept_are_shown_again(
         assert said in done.exception.message
 
 
-def test_pairs_that_can_not_be_kept_are_shown(
+def test_pairs_that_can_not_be_kept_are_shown_and_have_their_page(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "_beside", lambda *_: PAIRS)
+    page = tmp_path / "pairs.html"
 
     def full(*_: object) -> None:
         raise EnvironmentProblem("no space left")
@@ -698,9 +699,11 @@ def test_pairs_that_can_not_be_kept_are_shown(
     monkeypatch.setattr(command.pairs.store, "write", full)
     kept = str(tmp_path / "pairs.json")
     words = ["map", "-w", "descriptor/dup", "--beside", "descriptor/pipe", "--output", kept]
+    words += ["--html", str(page)]
     with pytest.raises(EnvironmentProblem):
         commands.main(words, standalone_mode=False)
     assert "dup beside pipe" in capsys.readouterr().out
+    assert page.read_text() == matrix.render(PAIRS)
 
 
 def test_a_bad_second_kernel_is_said_before_the_first_is_measured(

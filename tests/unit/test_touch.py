@@ -201,6 +201,21 @@ def test_few_who_meet_are_as_many_as_were_measured() -> None:
     assert told(touched_by(of, 4, 64, slab=True)) == {"line5": pytest.approx(0.25)}
 
 
+def test_a_line_that_few_neighbours_share_is_met_by_no_more() -> None:
+    """Half of them are enough, and a quarter is not, though most of all share it."""
+
+    def found(neighbours: int) -> dict[str, float]:
+        theirs = {cpu: [visits(5, 0, 4)] for cpu in range(4, 4 + neighbours)}
+        of = [
+            party(cpu, theirs.get(cpu, [visits(5, 0, WINDOW)] if cpu < 4 else []))
+            for cpu in range(8)
+        ]
+        return told(touched_by(of, 4, 64, slab=True))
+
+    assert found(1) == {"line5": pytest.approx(0.04)}
+    assert found(2) == {"line5": pytest.approx(1)}
+
+
 def test_variables_of_neighbours_cpus_are_as_many_as_they() -> None:
     mine = [visits(number, 400, 0) for number in range(4, 8)]
     of = [party(cpu, [visits(cpu, 0, 10)] if cpu >= 4 else mine) for cpu in range(8)]
@@ -231,7 +246,10 @@ def test_what_a_neighbour_came_to_once_is_not_told() -> None:
     mine, once = [visits(5, 0, WINDOW)], [visits(5, 1, 0)]
     of = [party(cpu, {6: once, 7: once}.get(cpu, mine if cpu < 4 else [])) for cpu in range(8)]
     found = touched_by(of, 4, 64)
-    assert (found.objects, found.seldom) == ([], ["line5"])
+    assert found.objects == []
+    assert [(one.object, one.transfers) for one in found.seldom] == [
+        ("line5", pytest.approx(0.315))
+    ]
     of = [party(cpu, mine if cpu < 4 else once) for cpu in range(8)]
     assert told(touched_by(of, 4, 64)) == {"line5": pytest.approx(0.63)}
 
