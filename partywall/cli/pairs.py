@@ -46,8 +46,8 @@ def show(
         click.echo(document.dump(found), nl=False)
     else:
         paged(lambda console: view.render(found, console, everything=everything))
-    for failure in unsaved[:-1]:
-        say(failure)
+    for one in unsaved[:-1]:
+        say(one)
     if unsaved:
         raise unsaved[-1]
 
