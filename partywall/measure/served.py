@@ -4,9 +4,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import TypeVar
 
 from partywall.core.errors import EnvironmentProblem
+from partywall.core.progress import Progress
 from partywall.core.topology import Topology
+from partywall.workloads import Workload
+
+T = TypeVar("T")
 
 _SAID = re.compile(r"^PARTYWALL requests (\d+) (\d+) (\d+)$", re.MULTILINE)
 
@@ -21,12 +27,38 @@ right, and what is said of more containers than were measured is right in any ca
 LEAST = 20
 """Requests of a container: of fewer, one more or less is too much."""
 
+LONGER = (1, 2, 4)
+"""How many times as long windows are tried. A guest that is booted again does the same again."""
+
+
+class Uneven(EnvironmentProblem):
+    """Containers had too uneven shares of the requests, or too few."""
+
+
+def longer(workload: Workload, times: int) -> Workload:
+    """Return a workload whose windows are so many times as long."""
+    return workload.model_copy(update={"window": workload.window * times})
+
+
+def evened(title: str, progress: Progress, measure: Callable[[int], T]) -> T:
+    """Return what ``measure`` does with windows so many times as long, the first that are even.
+
+    Uneven if the longest are not.
+    """
+    for times in LONGER[:-1]:
+        try:
+            return measure(times)
+        except Uneven as uneven:
+            progress.note(f"{title}: {uneven.message}; again with windows twice as long")
+    return measure(LONGER[-1])
+
 
 def requests(console: str, topology: Topology, containers: range | None = None) -> int:
     """Return the requests of each CPU of a container in its window, on average.
 
-    ``containers``: those that have the one server; all if None. EnvironmentProblem if there
-    are not enough of them to say anything of one, or one container did nearly all.
+    ``containers``: those that have the one server; all if None. Uneven if there
+    are not enough of them to say anything of one, or one container did nearly all;
+    EnvironmentProblem if a container said nothing.
     """
     told = {int(number): int(count) / 1000 for number, count, _ in _SAID.findall(console)}
     if len(told) != topology.containers:
@@ -39,7 +71,7 @@ def requests(console: str, topology: Topology, containers: range | None = None) 
     least, most = min(mine), max(mine)
     alone = len(mine) == 1
     if least < LEAST or (not alone and most > MOST * sum(mine)):
-        raise EnvironmentProblem(
+        raise Uneven(
             f"windows had {least:.0f} requests in one container and {most:.0f} in another",
             "take more containers with -n; of a program of yours, longer windows with --ops",
         )

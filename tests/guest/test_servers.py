@@ -45,7 +45,8 @@ def test_redis_is_measured_by_the_request(check: Callable[..., Checked]) -> None
     # A request and its answer are sent by a call each.
     (sent,) = [call.per_op for call in found.calls if call.function == "tcp_sendmsg"]
     assert sent == one_call_each(found.window)
-    assert 200 < found.window < 800
+    # Of 400, or four times as many where shorter windows were uneven.
+    assert 200 < found.window < 3200
     # Hardly anything moves: of a dozen lines that go with freed memory not all have a name.
     assert not any(wall.kind == "unnamed" for wall in found.objects)
     # Over loopback, what a request sends is received in deferred work.

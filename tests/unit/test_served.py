@@ -13,6 +13,7 @@ from commands import run
 
 from partywall import workloads
 from partywall.core.errors import EnvironmentProblem, UsageProblem
+from partywall.core.progress import Quiet
 from partywall.core.topology import Topology
 from partywall.guest import rooted
 from partywall.guest.roots import disks
@@ -260,3 +261,40 @@ def test_what_is_wrong_in_ones_own_file_is_said(
         file.write_text(text)
     with pytest.raises(UsageProblem, match=told):
         workloads.select_any([str(file)])
+
+
+def test_uneven_windows_are_tried_again_twice_as_long() -> None:
+    """The emulator gives one of two containers most of a short time, and does so each time."""
+    tried: list[int] = []
+
+    def measure(times: int) -> str:
+        tried.append(times)
+        if times < even_from:
+            raise served.Uneven("windows had 160 requests in one container and 646 in another")
+        return "even"
+
+    even_from = 2
+    assert served.evened("redis", Quiet(), measure) == "even"
+    assert tried == [1, 2]
+    tried.clear()
+    even_from = 8
+    with pytest.raises(served.Uneven):
+        served.evened("redis", Quiet(), measure)
+    assert tried == [1, 2, 4]
+
+
+def test_what_says_nothing_is_not_tried_again() -> None:
+    def measure(times: int) -> str:
+        assert times == 1
+        served.requests("", Topology(2, 1))
+        return ""
+
+    with pytest.raises(EnvironmentProblem, match="2 containers did not say"):
+        served.evened("redis", Quiet(), measure)
+
+
+def test_longer_windows_are_of_the_same_workload() -> None:
+    (redis,) = workloads.select_any(["redis/get"])
+    longer = served.longer(redis, 4)
+    assert longer.window == 4 * redis.window
+    assert longer.model_copy(update={"window": redis.window}) == redis
