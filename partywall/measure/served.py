@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from partywall.core.errors import EnvironmentProblem
+from partywall.core.errors import EnvironmentProblem, PartywallError
 from partywall.core.progress import Progress
 from partywall.core.topology import Topology
 from partywall.workloads import Workload
@@ -43,14 +43,24 @@ def longer(workload: Workload, times: int) -> Workload:
 def evened(title: str, progress: Progress, measure: Callable[[int], T]) -> T:
     """Return what ``measure`` does with windows so many times as long, the first that are even.
 
-    Uneven if the longest are not.
+    Uneven if the longest are not; of the first ones, if longer ones fail of anything else.
     """
-    for times in LONGER[:-1]:
+    first: Uneven | None = None
+    for times in LONGER:
         try:
             return measure(times)
         except Uneven as uneven:
-            progress.note(f"{title}: {uneven.message}; again with windows twice as long")
-    return measure(LONGER[-1])
+            first = first or uneven
+            if times != LONGER[-1]:
+                progress.ahead(f"{title}: {uneven.message}; again with windows twice as long")
+        except PartywallError as failure:
+            if first is None:
+                raise
+            raise first from failure
+    assert first is not None
+    raise type(first)(
+        f"{first.message}, and no better with windows {LONGER[-1]} times as long", first.hint
+    )
 
 
 def requests(console: str, topology: Topology, containers: range | None = None) -> int:

@@ -7,6 +7,7 @@ import io
 import os
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import run
@@ -17,7 +18,10 @@ from partywall.core.progress import Quiet
 from partywall.core.topology import Topology
 from partywall.guest import rooted
 from partywall.guest.roots import disks
-from partywall.measure import served
+from partywall.guest.sitting import Round
+from partywall.kernels import Kernel
+from partywall.measure import mixed, plan, served
+from partywall.measure.plan import Plan
 from partywall.workloads import Root
 
 SERVER = """
@@ -157,19 +161,20 @@ def test_requests_are_those_of_a_cpu() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "told"),
+    ("counts", "told", "again"),
     [
-        ((400_000,), "1 containers did not say"),
-        ((400_000, 100_000), "400 requests|100 requests"),
-        ((0, 0), "0 requests"),
-        ((19_000, 30_000), "19 requests"),
+        ((400_000,), "1 containers did not say", False),
+        ((400_000, 100_000), "400 requests|100 requests", True),
+        ((0, 0), "0 requests", True),
+        ((19_000, 30_000), "19 requests", True),
     ],
 )
 def test_windows_that_say_nothing_of_a_request_are_no_result(
-    counts: tuple[int, ...], told: str
+    counts: tuple[int, ...], told: str, again: bool
 ) -> None:
-    with pytest.raises(EnvironmentProblem, match=told):
+    with pytest.raises(EnvironmentProblem, match=told) as found:
         served.requests(console(*counts), Topology(2, 1))
+    assert isinstance(found.value, served.Uneven) == again
 
 
 IN_ROOT = ("--rootfs", "/var/empty")
@@ -263,7 +268,10 @@ def test_what_is_wrong_in_ones_own_file_is_said(
         workloads.select_any([str(file)])
 
 
-def test_uneven_windows_are_tried_again_twice_as_long() -> None:
+@pytest.mark.parametrize(
+    ("even_from", "expected"), [(1, [1]), (2, [1, 2]), (4, [1, 2, 4]), (8, [1, 2, 4])]
+)
+def test_uneven_windows_are_tried_again_twice_as_long(even_from: int, expected: list[int]) -> None:
     """The emulator gives one of two containers most of a short time, and does so each time."""
     tried: list[int] = []
 
@@ -273,14 +281,49 @@ def test_uneven_windows_are_tried_again_twice_as_long() -> None:
             raise served.Uneven("windows had 160 requests in one container and 646 in another")
         return "even"
 
-    even_from = 2
-    assert served.evened("redis", Quiet(), measure) == "even"
-    assert tried == [1, 2]
-    tried.clear()
-    even_from = 8
-    with pytest.raises(served.Uneven):
+    if even_from in expected:
+        assert served.evened("redis", Quiet(), measure) == "even"
+    else:
+        with pytest.raises(served.Uneven, match="646 in another, and no better"):
+            served.evened("redis", Quiet(), measure)
+    assert tried == expected
+
+
+def test_why_longer_windows_were_tried_is_told_if_they_fail_of_something_else() -> None:
+    def measure(times: int) -> str:
+        if times == 1:
+            raise served.Uneven("uneven", "take more")
+        raise EnvironmentProblem("the guest may hang")
+
+    with pytest.raises(served.Uneven, match="uneven") as found:
         served.evened("redis", Quiet(), measure)
-    assert tried == [1, 2, 4]
+    assert str(found.value.__cause__) == "the guest may hang"
+
+
+def test_a_server_is_measured_with_longer_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    (redis, nginx) = workloads.select_any(["redis/get", "nginx/keep"])
+    tried: list[tuple[int, ...]] = []
+
+    def uneven(of: Plan | Round) -> None:
+        every = of.workloads if isinstance(of, Round) else (of.workload,)
+        tried.append(tuple(one.window for one in every))
+        raise served.Uneven("uneven")
+
+    nothing: Any = None
+    for module in (plan, mixed):
+        monkeypatch.setattr(module.gc, "disable", lambda: None)
+    monkeypatch.setattr(plan, "_measure", lambda one, *_: uneven(one))
+    monkeypatch.setattr(Plan, "check", lambda _: None)
+    kernel = Kernel("debian", "6.12", Path("bzImage"), Path("vmlinux"))
+    own = Plan(kernel=kernel, qemu=nothing, workload=redis, topology=Topology(2, 1))
+    with pytest.raises(served.Uneven):
+        plan.measure(own, Path("plugin"), 256, Quiet())
+    assert tried == [(400,), (800,), (1600,)]
+    tried.clear()
+    monkeypatch.setattr(mixed, "_measure", lambda _, each, *__: uneven(each))
+    with pytest.raises(served.Uneven):
+        mixed.measure(own, Round(redis, nginx, 1), Path("plugin"), 256, Quiet())
+    assert tried == [(400, 400), (800, 800), (1600, 1600)]
 
 
 def test_what_says_nothing_is_not_tried_again() -> None:
