@@ -665,12 +665,15 @@ def test_wrong_arguments_are_said_before_anything_boots(arguments: list[str], sa
     assert said in done.exception.message
 
 
+MEASURED = ("map", "-w", "descriptor/dup", "--beside", "descriptor/pipe")
+
+
 def test_pairs_that_were_kept_are_shown_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "_beside", lambda *_: PAIRS)
     kept, page = tmp_path / "pairs.json.gz", tmp_path / "pairs.html"
-    words = ["map", "-w", "descriptor/dup", "--beside", "descriptor/pipe", "--output", str(kept)]
+    words = [*MEASURED, "--output", str(kept)]
     assert commands.main(words, standalone_mode=False) == 0
     first = capsys.readouterr().out
     assert "dup beside pipe" in first
@@ -698,8 +701,7 @@ def test_pairs_that_can_not_be_kept_are_shown_and_have_their_page(
 
     monkeypatch.setattr(command.pairs.store, "write", full)
     kept = str(tmp_path / "pairs.json")
-    words = ["map", "-w", "descriptor/dup", "--beside", "descriptor/pipe", "--output", kept]
-    words += ["--html", str(page)]
+    words = [*MEASURED, "--output", kept, "--html", str(page)]
     with pytest.raises(EnvironmentProblem):
         commands.main(words, standalone_mode=False)
     assert "dup beside pipe" in capsys.readouterr().out

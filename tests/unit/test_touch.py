@@ -71,15 +71,7 @@ def touched_by(
 
     def judged(kind: Kind, lines: Lines) -> Judged:
         objects = {
-            row: LineObject(
-                kind="slab" if slab else "global",
-                name=(names or {}).get(number, f"line{number}"),
-                type="struct some" if slab else None,
-                address=f"{number << 6:#x}",
-                size=64,
-                line=0,
-                state="live" if slab else "static",
-            )
+            row: named(number, (names or {}).get(number, ""), slab=slab)
             for row, number in enumerate(lines.number.tolist())
         }
         judgement = Judgement(
@@ -99,6 +91,32 @@ def touched_by(
     late = judged(LATE, transfers.late(*given))
     costs = Costs(victim, neighbour, moving, parties, at=at)
     return touch(costs, [own, late], threshold=threshold)
+
+
+def named(number: int, name: str = "", *, slab: bool = False) -> LineObject:
+    """What has a line by itself: a variable, or an object that may be handed on."""
+    return LineObject(
+        kind="slab" if slab else "global",
+        name=name or f"line{number}",
+        type="struct some" if slab else None,
+        address=f"{number << 6:#x}",
+        size=64,
+        line=0,
+        state="live" if slab else "static",
+    )
+
+
+def setting_of(parties: Parties, count: int, at: int) -> Setting:
+    """By what lines of so many containers are judged, each with a CPU."""
+    return Setting(
+        parties=parties,
+        topology=Topology(count, 1),
+        scope="between",
+        window=WINDOW,
+        operations=count * WINDOW,
+        threshold=verdict.THRESHOLD,
+        at=at,
+    )
 
 
 def told(found: Touch) -> dict[str, float]:
@@ -325,18 +343,11 @@ class Judging:
 def test_each_victim_is_judged_by_its_own_window(window: int) -> None:
     whole = recording(*(party(cpu, [visits(5, 0, 100)]) for cpu in range(4)))
     parties = Parties.of(whole, 1)
-    lines = transfers.analyse(transfers.visits(whole).moving(), parties, 4 * WINDOW, ran=4, at=3)
-    setting = Setting(
-        parties=parties,
-        topology=Topology(4, 1),
-        scope="between",
-        window=WINDOW,
-        operations=4 * WINDOW,
-        threshold=verdict.THRESHOLD,
-        at=3,
-    )
+    moving = transfers.visits(whole).moving()
+    lines = transfers.analyse(moving, parties, 4 * WINDOW, ran=4, at=3)
+    setting = setting_of(parties, 4, 3)
     analysis = object.__new__(Analysis)
-    late = transfers.late(transfers.visits(whole).moving(), parties, 4 * WINDOW, ran=4, at=3)
+    late = transfers.late(moving, parties, 4 * WINDOW, ran=4, at=3)
     analysis._setting, analysis._lines = setting, lines
     analysis._own, analysis._late = Judging(lines, setting), Judging(late, setting)  # type: ignore[assignment]
     found = analysis.touches((Side("one", range(2), WINDOW), Side("other", range(2, 4), window)))
@@ -354,15 +365,7 @@ def test_what_costs_a_victim_is_looked_up_however_little_of_all_it_is(
     mine, theirs = [visits(5, 0, WINDOW)], [visits(5, 0, WINDOW), visits(7, 0, 10**6)]
     whole = recording(*(party(cpu, mine if cpu < 4 else theirs) for cpu in range(8)))
     parties = Parties.of(whole, 1)
-    setting = Setting(
-        parties=parties,
-        topology=Topology(8, 1),
-        scope="between",
-        window=WINDOW,
-        operations=8 * WINDOW,
-        threshold=verdict.THRESHOLD,
-        at=8,
-    )
+    setting = setting_of(parties, 8, 8)
     moving = transfers.visits(whole).moving()
     work = object.__new__(Work)
     work._recorded, work._kind = whole, Kind.FOREGROUND
@@ -382,15 +385,3 @@ def test_what_costs_a_victim_is_looked_up_however_little_of_all_it_is(
     assert looked_up == [5, 7]
     assert judged.judgement.walls.tolist() == [True, True]
     assert judged.number.tolist() == [5, 7]
-
-
-def named(number: int) -> LineObject:
-    """A variable that has a line by itself."""
-    return LineObject(
-        kind="global",
-        name=f"line{number}",
-        address=f"{number << 6:#x}",
-        size=64,
-        line=0,
-        state="static",
-    )
